@@ -1,0 +1,180 @@
+"""The language's scalar operations on arrays, where NumPy has no operator with that meaning.
+
+Arguments are NumPy arrays or NumPy scalars of the types a name or docstring says; results have the exact
+type. Emitted modules carry copies of these functions, so each may name only `np`, `ml_dtypes` and its
+neighbours in this file. Callers silence floating-point warnings.
+"""
+# The parameters are not annotated: the source is shown to users, and runs where only numpy is imported.
+# pyright: reportMissingParameterType=false
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+# ---- casts ----
+
+
+def to_bf16(x):
+    """Round x (f32, f16, an 8-bit float, an integer under 32 bits, or bool) to bf16."""
+    return x.astype(ml_dtypes.bfloat16)
+
+
+def to_f8e4m3(x):
+    """Round x (any type but f64) to f8e4m3; what is too large becomes NaN."""
+    return x.astype(ml_dtypes.float8_e4m3fn)
+
+
+def to_f8e5m2(x):
+    """Round x (any type but f64) to f8e5m2; what is too large becomes infinite."""
+    return x.astype(ml_dtypes.float8_e5m2)
+
+
+def f64_to_odd_f32(x):
+    """Round x (f64) to f32, an inexact one to the neighbour with an odd last bit.
+
+    Rounding that again, to a format of 22 bits or fewer, equals rounding x itself.
+    """
+    near = x.astype(np.float32)
+    back = near.astype(np.float64)
+    inexact = (back != x) & (x == x)
+    toward_zero = near.view(np.int32) - (inexact & (np.abs(back) > np.abs(x)))
+    return (toward_zero | inexact).view(np.float32)
+
+
+def f64_to_bf16(x):
+    """Round x (f64) once to bf16."""
+    return to_bf16(f64_to_odd_f32(x))
+
+
+def f64_to_f8e4m3(x):
+    """Round x (f64) once to f8e4m3; what is too large becomes NaN."""
+    return to_f8e4m3(f64_to_odd_f32(x))
+
+
+def f64_to_f8e5m2(x):
+    """Round x (f64) once to f8e5m2; what is too large becomes infinite."""
+    return to_f8e5m2(f64_to_odd_f32(x))
+
+
+def int_to_bf16(x):
+    """Round x (i32 or i64) once to bf16."""
+    x = x.astype(np.int64)
+    # From 2^53 on, bit 10 stands in for the bits below it: 53 bits stay, and no tie appears or is lost.
+    sticky = (x & ~0x3FF) | (((x & 0x3FF) != 0).astype(np.int64) << 10)
+    exact_in_f64 = (x > -(2**53)) & (x < 2**53)
+    return f64_to_bf16(np.where(exact_in_f64, x, sticky).astype(np.float64))
+
+
+def float_to_int(x, dtype):
+    """Truncate x (any float) to the integer type dtype; beyond its range: the nearest end; NaN: 0."""
+    x = x.astype(np.float64)
+    least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    low, high = x <= float(least), x >= float(greatest)
+    inside = np.where(low | high | (x != x), 0.0, x).astype(dtype)
+    return np.where(low, dtype(least), np.where(high, dtype(greatest), inside))
+
+
+def saturate_int(x, dtype):
+    """Clamp x (any integer) to the range of the integer type dtype."""
+    ends = np.iinfo(dtype), np.iinfo(x.dtype)
+    least = max(end.min for end in ends)
+    greatest = min(end.max for end in ends)
+    return np.clip(x, least, greatest).astype(dtype)
+
+
+# ---- least and greatest ----
+
+
+def minimum(a, b):
+    """Elementwise least of two floats of one type: NaN propagates, -0 is below +0."""
+    return np.where((a < b) | (a != a) | ((a == b) & np.signbit(a)), a, b)
+
+
+def maximum(a, b):
+    """Elementwise greatest of two floats of one type: NaN propagates, +0 is above -0."""
+    return np.where((a > b) | (a != a) | ((a == b) & ~np.signbit(a)), a, b)
+
+
+# ---- a * b + c with one rounding ----
+
+
+def two_sum(a, b):
+    """The f64 sum of a and b, and the exact error of that sum (Knuth)."""
+    total = a + b
+    b_part = total - a
+    return total, (a - (total - b_part)) + (b - b_part)
+
+
+def two_product(a, b):
+    """The f64 product of a and b, and the exact error of that product (Dekker)."""
+    product = a * b
+    a_scaled, b_scaled = a * 134217729.0, b * 134217729.0  # 2^27 + 1 splits 53 bits into 26 and 26
+    a_high, b_high = a_scaled - (a_scaled - a), b_scaled - (b_scaled - b)
+    a_low, b_low = a - a_high, b - b_high
+    return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def odd_sum(a, b):
+    """The f64 sum of a and b; an inexact one goes to the neighbour with an odd last bit."""
+    total, error = two_sum(a, b)
+    bits = total.view(np.int64)
+    even = ((bits & 1) == 0) & (error != 0) & np.isfinite(total)
+    outward = np.where((error > 0) == (total > 0), 1, -1)
+    return (bits + np.where(even, outward, 0)).view(np.float64)
+
+
+def fma_f64(a, b, c):
+    """a * b + c in f64 with one rounding (Boldo and Melquiond)."""
+    product, product_low = two_product(a, b)
+    middle, low = two_sum(c, product_low)
+    high, middle = two_sum(product, middle)
+    near = high + odd_sum(middle, low)
+    near = np.where(near == 0, product + c, near)  # a zero is exact; the plain sum knows its sign
+    size = np.abs(product)
+    usual = (np.abs(a) < 2.0**990) & (np.abs(b) < 2.0**990) & (np.abs(c) < 2.0**1000) & (size < 2.0**1000)
+    usual &= (size > 2.0**-960) | (a == 0) | (b == 0)
+    if usual.all():
+        return near
+    a, b, c, near = (np.array(x) for x in np.broadcast_arrays(a, b, c, near))
+    for k in np.flatnonzero(~usual):
+        near.flat[k] = exact_fma(float(a.flat[k]), float(b.flat[k]), float(c.flat[k]))
+    return near
+
+
+def exact_fma(a, b, c):
+    """a * b + c of three Python floats with one rounding, through exact integers."""
+    if not (np.isfinite(a) and np.isfinite(b)):
+        return a * b + c
+    if not np.isfinite(c):
+        return c
+    (a_top, a_bottom), (b_top, b_bottom), (c_top, c_bottom) = (x.as_integer_ratio() for x in (a, b, c))
+    top = a_top * b_top * c_bottom + c_top * a_bottom * b_bottom
+    if top == 0:
+        return a * b + c
+    try:
+        return top / (a_bottom * b_bottom * c_bottom)  # a quotient of Python integers is rounded once
+    except OverflowError:
+        return np.inf if top > 0 else -np.inf
+
+
+def fma_f32(a, b, c):
+    """a * b + c in f32 with one rounding."""
+    product, c = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+    total = product + c
+    # Rounding twice goes wrong only where the first rounding made a tie of the second.
+    tie = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+    subnormal = (np.abs(total) < 2.0**-126) & (total != 0)
+    if (tie | subnormal).any():
+        total = odd_sum(product, c)
+    return total.astype(np.float32)
+
+
+def fma_f16(a, b, c):
+    """a * b + c in f16 with one rounding: the f64 sum is exact wherever it comes near a tie."""
+    return (a.astype(np.float64) * b.astype(np.float64) + c.astype(np.float64)).astype(np.float16)
+
+
+def fma_bf16(a, b, c):
+    """a * b + c in bf16 with one rounding."""
+    return f64_to_bf16(odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)))

@@ -1,0 +1,240 @@
+"""A kernel as a polyhedral program: tensors, stages (one for each equation) and their statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from .affine import make_map, make_set
+from .dtype import DType
+from .expr import Expr, Index, Order, Partial, Read, postorder
+from .quasiaffine import TRUE, Affine, All, Comparison, Formula, Range, conjunction
+from .span import Span
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+Role = Literal["input", "output", "declared", "intermediate", "constant", "accumulator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """One dimension of a tensor: positions from the least of *lower* up to below the greatest of *upper*."""
+
+    lower: tuple[Affine, ...]
+    upper: tuple[Affine, ...]
+
+    @staticmethod
+    def of(size: Affine) -> Extent:
+        """0..size."""
+        return Extent((Affine(),), (size,))
+
+    @property
+    def size(self) -> Affine | None:
+        """The extent of a dimension that starts at 0 and has one upper end."""
+        return self.upper[0] if self.lower == (Affine(),) and len(self.upper) == 1 else None
+
+    def interval(self, sizes: Mapping[str, int]) -> tuple[int, int]:
+        """(first position, number of positions) at these sizes."""
+        low = min(a.evaluate(sizes) for a in self.lower)
+        high = max(a.evaluate(sizes) for a in self.upper)
+        return low, max(0, high - low)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named array: an input, an output, a constant table, or what an equation defines."""
+
+    name: str
+    dtype: DType
+    extents: tuple[Extent, ...]
+    role: Role
+    span: Span | None = None
+    # Row-major values of a constant table, each exactly representable.
+    values: tuple[float | int | bool, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        return len(self.extents)
+
+    def box(self, dims: tuple[str, ...]) -> Formula:
+        """That the names *dims* are a position inside a tensor whose extents have one end each."""
+        parts: list[Formula] = []
+        for dim, extent in zip(dims, self.extents, strict=True):
+            position = Affine.name(dim)
+            parts += [Comparison("<=", a, position) for a in extent.lower]
+            parts += [Comparison("<", position, b) for b in extent.upper]
+        return All(tuple(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A read or write of a tensor by a statement.
+
+    *affine* has one entry for each dimension; None where the position comes from data (a gather), so
+    the access may touch any position of that dimension.
+    """
+
+    tensor: str
+    kind: Literal["read", "write"]
+    affine: tuple[Affine | None, ...]
+    guard: Formula = TRUE
+    padded: bool = False
+    span: Span | None = None
+    # Further integers that the positions mention: the lanes that a merge reads.
+    free: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """What a reduction's statements share: operator, order, and the tensor that accumulates."""
+
+    op: str
+    order: Order
+    accumulator: str
+    permissions: tuple[str, ...]
+
+    def exact(self, dtype: DType) -> bool:
+        """Whether the operator gives the same bits in any order."""
+        return self.op in ("min", "max", "any", "all", "argmax", "argmin") or dtype.is_int
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One scalar assignment `tensor[position] = value` for every instance of its ranges."""
+
+    name: str
+    stage: str
+    kind: Literal["assign", "init", "update", "merge", "finish"]
+    ranges: tuple[Range, ...]
+    tensor: str
+    position: tuple[Affine, ...]
+    value: Expr
+    reduction: Reduction | None = None
+    span: Span | None = None
+
+    @property
+    def iterators(self) -> tuple[str, ...]:
+        return tuple(r.index for r in self.ranges)
+
+    @property
+    def condition(self) -> Formula:
+        """The domain as a condition on the iterators."""
+        return conjunction(*(r.formula() for r in self.ranges))
+
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """The write first, then the reads in source order."""
+        found = [Access(self.tensor, "write", self.position, span=self.span)]
+        for node in postorder(self.value):
+            if isinstance(node, Read):
+                positions = tuple(s.affine if isinstance(s, Index) else None for s in node.subscripts)
+                found.append(Access(node.tensor, "read", positions, node.guard, node.fill is not None, node.span))
+            elif isinstance(node, Partial):
+                lane = Range("lane", (Affine(),), (Affine.number(node.count),))
+                positions = (*(s.affine for s in node.prefix), Affine.name("lane"))
+                found.append(Access(node.tensor, "read", positions, span=node.span, free=(lane,)))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One equation: `tensor[lefts] = value` for every value of the ranges."""
+
+    name: str
+    tensor: str
+    lefts: tuple[Affine, ...]
+    ranges: tuple[Range, ...]
+    value: Expr
+    permissions: tuple[str, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Equations of one recurrence under a common loop over one position of their tensors.
+
+    *position* is the same in each of the tensors; *descending* where the recurrence runs downwards.
+    """
+
+    position: int
+    descending: bool
+    members: tuple[Nested, ...]
+
+
+Nested = Shared | str
+
+
+def stages_of(order: tuple[Nested, ...]) -> Iterator[str]:
+    """The stage names of an order, first to last."""
+    for item in order:
+        if isinstance(item, str):
+            yield item
+        else:
+            yield from stages_of(item.members)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that the caller promises: its text for messages, and its value."""
+
+    text: str
+    value: Expr
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A checked kernel.
+
+    *sizes* are the integers that shapes and `size` parameters name; *parameters* lists the arguments in
+    the order of the declaration; *order* is the order in which the definition computes the stages.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    outputs: tuple[str, ...]
+    sizes: tuple[str, ...]
+    scalars: Mapping[str, DType]
+    tensors: Mapping[str, Tensor]
+    promises: tuple[Condition, ...]
+    context: Formula
+    stages: tuple[Stage, ...]
+    order: tuple[Nested, ...]
+    statements: tuple[Statement, ...]
+    permissions: tuple[str, ...] = ()
+    documentation: str = ""
+    span: Span | None = None
+    source: str = field(default="", repr=False)
+
+    def stage(self, name: str) -> Stage:
+        return self._stages[name]
+
+    @cached_property
+    def _stages(self) -> dict[str, Stage]:
+        return {s.name: s for s in self.stages}
+
+    def statements_of(self, stage: str) -> tuple[Statement, ...]:
+        return tuple(s for s in self.statements if s.stage == stage)
+
+    def domain(self, statement: Statement) -> isl.Set:
+        """`{ statement[iterators] }`."""
+        condition = conjunction(self.context, statement.condition)
+        return make_set(self.sizes, statement.iterators, condition, statement.name)
+
+    def relation(self, statement: Statement, access: Access) -> isl.Map:
+        """`{ statement[iterators] -> tensor[position] }`, within the tensor where the position is data or padded."""
+        tensor = self.tensors[access.tensor]
+        data = [f"data{p}" for p, a in enumerate(access.affine) if a is None]
+        images = tuple(Affine.name(f"data{p}") if a is None else a for p, a in enumerate(access.affine))
+        parts = [self.context, statement.condition, access.guard, *(r.formula() for r in access.free)]
+        if data or access.padded:
+            for image, extent in zip(images, tensor.extents, strict=True):
+                parts += [Comparison("<=", a, image) for a in extent.lower]
+                parts += [Comparison("<", image, b) for b in extent.upper]
+        free = (*data, *(r.index for r in access.free))
+        return make_map(
+            self.sizes, statement.iterators, images, conjunction(*parts), statement.name, access.tensor, free
+        )

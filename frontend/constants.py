@@ -1,0 +1,199 @@
+"""What a file defines outside its kernels: constants, tables and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+
+from ..compiler.ir.dtype import DTYPES, DType
+from ..compiler.ir.expr import Const
+from ..compiler.ir.program import Extent, Tensor
+from ..compiler.ir.quasiaffine import Affine
+from ..compiler.ir.span import Source
+from ..compiler.ir.trampoline import run
+from . import syntax as s
+from .diagnostic import Diagnostic, Fault, diagnostic
+from .elaborate import elaborate
+from .explain import REDUCTIONS
+from .literals import Literal, typed
+from .scope import FUNCTIONS, RANK, Env, Scope, Unwell, new_name, unknown
+
+
+@dataclass
+class Globals:
+    """The constants, tables and functions of a file; *broken* names had an error."""
+
+    constants: dict[str, Literal] = field(default_factory=dict[str, Literal])
+    tables: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    functions: dict[str, s.Function] = field(default_factory=dict[str, s.Function])
+    broken: set[str] = field(default_factory=set[str])
+    diagnostics: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+
+@lru_cache(maxsize=1)
+def prelude() -> Mapping[str, s.Function]:
+    """The functions that every file may use."""
+    from .parse import parse_source
+
+    text = resources.files(__package__).joinpath("prelude.tx").read_text()
+    file = parse_source(Source("prelude.tx", text)).file
+    return {f.name.text: f for f in file.functions}
+
+
+def file_globals(source: Source, file: s.File, missing: frozenset[str]) -> Globals:
+    """Check everything outside kernels."""
+    found = Globals(broken=set(missing))
+
+    def attempt(name: s.Name, what: str, action: Callable[[], None]) -> None:
+        try:
+            new_name(name, what)
+            if name.text in (*found.constants, *found.tables, *found.functions):
+                raise Fault(name.at, f"'{name.text}' is defined twice", "give one of them another name")
+            action()
+        except Fault as fault:
+            found.broken.add(name.text)
+            found.diagnostics.append(diagnostic(source, *fault.at, fault.message, fault.hint))
+        except Unwell:
+            found.broken.add(name.text)
+
+    def scope() -> Scope:
+        return Scope(source, found.constants, {}, {}, frozenset(found.broken))
+
+    for constant in file.constants:
+        attempt(constant.name, "const", lambda c=constant: found.constants.update({c.name.text: _constant(c, scope())}))
+    for table in file.tables:
+        attempt(table.name, "const", lambda t=table: found.tables.update({t.name.text: _table(t, scope())}))
+    for function in file.functions:
+        attempt(function.name, "def", lambda f=function: found.functions.update({f.name.text: f}))
+    for function in file.functions:
+        if found.functions.get(function.name.text) is function:
+            attempt_body = lambda f=function: _check_function(f, found, frozenset(found.broken))  # noqa: E731
+            try:
+                attempt_body()
+            except Fault as fault:
+                found.broken.add(function.name.text)
+                found.diagnostics.append(diagnostic(source, *fault.at, fault.message, fault.hint))
+            except Unwell:
+                found.broken.add(function.name.text)
+    for name in found.broken:
+        found.functions.pop(name, None)
+    return found
+
+
+def _literal(node: s.Node, scope: Scope) -> Literal:
+    draft = run(elaborate(node, Env({}), scope))
+    if not isinstance(draft, Literal):
+        raise Fault(node.at, "a const is a number", "write const WIN = 4 * 64, or a typed table: const G: f32[2] = [1, 2]")
+    return draft
+
+
+def _constant(constant: s.Constant, scope: Scope) -> Literal:
+    return _literal(constant.value, scope)
+
+
+def _table(table: s.Table, scope: Scope) -> Tensor:
+    dtype = element_type(table.type)
+    shape: list[int] = []
+    for node in table.shape:
+        extent = _literal(node, scope).integer
+        if extent is None or extent < 0:
+            raise Fault(node.at, "the shape of a const table is made of whole numbers")
+        shape.append(extent)
+    if len(shape) > RANK:
+        raise Fault(table.at, f"a tensor has at most {RANK} dimensions")
+    values = tuple(_entries(table.entries, shape, 0, dtype, scope))
+    extents = tuple(Extent.of(Affine.number(n)) for n in shape)
+    return Tensor(table.name.text, dtype, extents, "constant", scope.span(table.name.at), values)
+
+
+def _entries(array: s.Array, shape: list[int], depth: int, dtype: DType, scope: Scope) -> list[float | int | bool]:
+    if depth >= len(shape) or len(array.entries) != shape[depth]:
+        expected = shape[depth] if depth < len(shape) else "no"
+        raise Fault(array.at, f"{expected} entries are declared here, {len(array.entries)} are written")
+    values: list[float | int | bool] = []
+    for entry in array.entries:
+        if isinstance(entry, s.Array):
+            values += _entries(entry, shape, depth + 1, dtype, scope)
+            continue
+        if depth + 1 != len(shape):
+            raise Fault(entry.at, f"the table has {len(shape)} dimensions: an entry here is a list [ ]")
+        draft = run(elaborate(entry, Env({}), scope))
+        if isinstance(draft, Const) and dtype.is_bool:
+            values.append(draft.value)
+        elif isinstance(draft, Literal):
+            values.append(typed(draft, dtype, "the table")[0].value)
+        else:
+            raise Fault(entry.at, "a table holds numbers")
+    return values
+
+
+def element_type(name: s.Name) -> DType:
+    """The type of that name."""
+    if name.text not in DTYPES:
+        from difflib import get_close_matches
+
+        short = name.text.replace("float", "f").replace("uint", "u").replace("int", "i").replace("bfloat", "bf")
+        near = [short] if short in DTYPES else get_close_matches(name.text, DTYPES, 1)
+        hint = f"write {near[0]}" if near else f"one of {', '.join(DTYPES)}"
+        raise Fault(name.at, f"unknown type '{name.text}'", hint)
+    return DTYPES[name.text]
+
+
+def _check_function(function: s.Function, found: Globals, broken: frozenset[str]) -> None:
+    """Names of a body are known, and following its calls never leads back to it."""
+    names = [p.text for p in function.parameters]
+    for i, parameter in enumerate(function.parameters):
+        new_name(parameter, "parameter")
+        if parameter.text in names[:i]:
+            raise Fault(parameter.at, f"'{parameter.text}' is already taken", "give this parameter another name")
+    known = (*names, *found.constants, "inf", "nan", "true", "false")
+    for node in _walk(function.body):
+        if isinstance(node, s.Name) and node.text not in known:
+            if node.text in broken:
+                raise Unwell
+            raise unknown("name", node, known, Scope(Source("", ""), {}, {}, {}, broken))
+        if isinstance(node, s.Call):
+            name = node.function.text
+            callable_ = (*DTYPES, *FUNCTIONS, *REDUCTIONS, *found.functions, *prelude())
+            if name in broken:
+                raise Unwell
+            if name not in callable_:
+                raise unknown("function", node.function, callable_, Scope(Source("", ""), {}, {}, {}, broken))
+        if isinstance(node, (s.Access, s.Padded)):
+            raise Fault(node.at, "a def takes scalars: it reads no tensors", "pass the element as an argument")
+        if isinstance(node, s.Reduction):
+            raise Fault(node.at, "a def holds no reductions", "write the reduction in the equation")
+    path = _cycle(function, found.functions)
+    if path:
+        through = f" through {', '.join(path)}" if path[0] != function.name.text else ""
+        raise Fault(function.name.at, f"'{function.name.text}' calls itself{through}", "write the repetition as an equation")
+
+
+def _walk(root: s.Node) -> list[s.Node]:
+    found: list[s.Node] = []
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack.extend(reversed(s.parts(node)))
+    return found
+
+
+def _cycle(function: s.Function, functions: Mapping[str, s.Function]) -> list[str]:
+    """The calls that lead from a function back to itself: names after the first; [itself] for a direct call."""
+    name = function.name.text
+    paths: list[tuple[str, list[str]]] = [(name, [])]
+    seen: set[str] = set()
+    while paths:
+        current, path = paths.pop()
+        for node in _walk(functions[current].body):
+            if isinstance(node, s.Call) and node.function.text in functions:
+                callee = node.function.text
+                if callee == name:
+                    return path or [name]
+                if callee not in seen:
+                    seen.add(callee)
+                    paths.append((callee, [*path, callee]))
+    return []

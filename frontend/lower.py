@@ -1,0 +1,152 @@
+"""From checked equations to the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+
+from ..compiler.ir.affine import affine_of_isl, decide, make_map
+from ..compiler.ir.program import Extent, Nested, Program, Shared, Stage, Tensor
+from ..compiler.ir.quasiaffine import Affine, Range
+from ..compiler.ir.statements import lower_stage
+from . import syntax as s
+from .bounds import defined_box, domain_formula, names_of
+from .ranges import proved
+from .scope import Scope
+from .signature import Signature
+
+
+def stage_names(stages: Sequence[tuple[s.Equation, Stage]]) -> list[tuple[s.Equation, Stage]]:
+    """Name stages for schedules: the tensor, or `U#1`, `U#2` in text order where it has several equations."""
+    count: dict[str, int] = {}
+    for _, stage in stages:
+        count[stage.tensor] = count.get(stage.tensor, 0) + 1
+    seen: dict[str, int] = {}
+    named: list[tuple[s.Equation, Stage]] = []
+    for equation, stage in stages:
+        name = stage.tensor
+        if count[name] > 1:
+            seen[name] = seen.get(name, 0) + 1
+            name = f"{name}#{seen[name]}"
+        named.append((equation, replace(stage, name=name)))
+    return named
+
+
+def intermediate_tensors(stages: Sequence[tuple[s.Equation, Stage]], scope: Scope) -> dict[str, Tensor]:
+    """The tensors that equations introduce, with the hull of what they define."""
+    by_tensor: dict[str, list[Stage]] = {}
+    for _, stage in stages:
+        if scope.tensors[stage.tensor].role == "intermediate":
+            by_tensor.setdefault(stage.tensor, []).append(stage)
+    found: dict[str, Tensor] = {}
+    for name, defining in by_tensor.items():
+        hulls = [hull(stage.ranges, stage.lefts, scope) for stage in defining]
+        extents = tuple(_joined(column, scope) for column in zip(*hulls, strict=True))
+        dtype = scope.tensors[name].dtype
+        assert dtype is not None
+        found[name] = Tensor(name, dtype, extents, "intermediate", scope.span(scope.tensors[name].at))
+    return found
+
+
+def _joined(column: Sequence[Extent], scope: Scope) -> Extent:
+    lower = _outermost([a for e in column for a in e.lower], "<=", scope)
+    upper = _outermost([b for e in column for b in e.upper], ">=", scope)
+    return Extent(lower, upper)
+
+
+def _outermost(ends: list[Affine], op: str, scope: Scope) -> tuple[Affine, ...]:
+    """Ends without those that isl proves to lie inside another."""
+    kept: list[Affine] = []
+    for end in dict.fromkeys(ends):
+        if any(proved(scope, op, other, end) for other in kept):
+            continue
+        kept = [other for other in kept if not proved(scope, op, end, other)]
+        kept.append(end)
+    return tuple(kept)
+
+
+def hull(ranges: tuple[Range, ...], position: tuple[Affine, ...], scope: Scope) -> tuple[Extent, ...]:
+    """The least box with ends in sizes that holds the positions for all values of the ranges."""
+    by_name = {r.index: r for r in ranges}
+    simple: list[Extent] = []
+    for place in position:
+        found = by_name.get(place.bare or "")
+        if found and len(found.lower) == len(found.upper) == 1 and all(n in scope.sizes for n in found.names()):
+            simple.append(Extent(found.lower, found.upper))
+        elif all(n in scope.sizes for n in place.names()):
+            simple.append(Extent((place,), (place + 1,)))
+        else:
+            break
+    else:
+        return tuple(simple)
+    relation = make_map(scope.sizes, names_of(ranges), position, domain_formula(scope, ranges, scope.context))
+    points = relation.range()
+    extents: list[Extent] = []
+    for dim in range(len(position)):
+        lower = _pieces(decide(partial(points.dim_min, dim)))
+        upper = tuple(end + 1 for end in _pieces(decide(partial(points.dim_max, dim))))
+        extents.append(_joined([Extent(lower or (Affine(),), upper or (Affine(),))], scope))
+    return tuple(extents)
+
+
+def _pieces(bound: isl.PwAff) -> tuple[Affine, ...]:
+    return tuple(dict.fromkeys(affine_of_isl(aff) for _, aff in bound.get_pieces()))
+
+
+def build_program(
+    kernel: s.Kernel,
+    signature: Signature,
+    declared: Mapping[str, Tensor],
+    stages: Sequence[tuple[s.Equation, Stage]],
+    order: tuple[Nested, ...],
+    permissions: tuple[str, ...],
+    scope: Scope,
+    documentation: str,
+) -> Program:
+    """The program of a kernel whose every check has passed."""
+    tensors = {**signature.tensors, **declared, **intermediate_tensors(stages, scope)}
+    used = {read for _, stage in stages for read in _tensors_read(stage)} | {stage.tensor for _, stage in stages}
+    tensors = {n: t for n, t in tensors.items() if t.role != "constant" or n in used}
+    by_name = {stage.name: stage for _, stage in stages}
+    statements = []
+    for name in flattened(order):
+        found, accumulators = lower_stage(by_name[name], lambda r, p: hull(r, p, scope))
+        statements += found
+        tensors.update({t.name: t for t in accumulators})
+    return Program(
+        name=kernel.name.text,
+        parameters=signature.inputs,
+        outputs=signature.outputs,
+        sizes=tuple(scope.sizes),
+        scalars=dict(scope.scalars),
+        tensors=tensors,
+        promises=signature.promises,
+        context=scope.context,
+        stages=tuple(stage for _, stage in stages),
+        order=order,
+        statements=tuple(statements),
+        permissions=permissions,
+        documentation=documentation,
+        span=scope.span(kernel.at),
+        source=scope.source.text,
+    )
+
+
+def _tensors_read(stage: Stage) -> set[str]:
+    from .bounds import reads_of
+
+    return {read.tensor for read, _ in reads_of(stage)}
+
+
+def flattened(order: Sequence[Nested]) -> list[str]:
+    """The stage names of an order."""
+    names: list[str] = []
+    for item in order:
+        names += [item] if isinstance(item, str) else flattened(item.members)
+    return names
+
+
+__all__ = ["Shared", "build_program", "defined_box", "hull", "stage_names"]
