@@ -1,1 +1,57 @@
-"""Tilewright: a compiler for small tensor programs that keeps the bits of their definition."""
+"""Tilewright: a compiler for small tensor programs that keeps the bits of their definition.
+
+    import tilewright as tw
+
+    kernel = tw.load("matmul_silu.tx")["matmul_silu"]
+    Y = kernel(A, W)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .compiler.arguments import ArgumentError
+    from .compiler.ir.errors import TilewrightError
+    from .compiler.kernel import Kernel, load, parse
+    from .frontend.diagnostic import Diagnostic, SourceError
+    from .passes.refusal import IllegalTransformError, Refusal
+
+__version__ = "0.1.0"
+
+# Loaded when first asked for: importing the package alone costs next to nothing.
+_HOME = {
+    "load": "compiler.kernel",
+    "parse": "compiler.kernel",
+    "Kernel": "compiler.kernel",
+    "ArgumentError": "compiler.arguments",
+    "TilewrightError": "compiler.ir.errors",
+    "SourceError": "frontend.diagnostic",
+    "Diagnostic": "frontend.diagnostic",
+    "IllegalTransformError": "passes.refusal",
+    "Refusal": "passes.refusal",
+}
+__all__ = [
+    "ArgumentError",
+    "Diagnostic",
+    "IllegalTransformError",
+    "Kernel",
+    "Refusal",
+    "SourceError",
+    "TilewrightError",
+    "load",
+    "parse",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *_HOME))

@@ -131,8 +131,8 @@ def _output(*command: str | Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--points", type=int, default=10**8)
+    parser = argparse.ArgumentParser(description="Measure the elementary functions against the C library.")
+    parser.add_argument("--points", type=int, default=10**8, help="random arguments of an f64 function")
     every = [f"{name}_{dtype}" for dtype in (F32, F64) for name in FUNCTIONS]
     parser.add_argument("functions", nargs="*", default=every, metavar="name_type")
     options = parser.parse_args()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.program import Program, Stage, Tensor
@@ -15,7 +15,7 @@ from .coverage import check_nonempty, check_once
 from .diagnostic import Diagnostic, Fault, SourceError, diagnostic
 from .equations import Equations, check_equations, introduce
 from .lower import build_program, stage_names
-from .parse import ERRORS, Parsed, parse_source
+from .parse import ERRORS, parse_source
 from .recurrence import computation_order
 from .reductions import permission_names
 from .scope import Scope, Unwell, new_name
@@ -171,5 +171,3 @@ def _documentation(source: Source, kernel: s.Kernel) -> str:
         line -= 1
     return "\n".join(found)
 
-
-__all__ = ["Checked", "Parsed", "check_source", "replace"]

@@ -9,11 +9,11 @@ from functools import partial
 import islpy as isl
 
 from ..compiler.ir.affine import affine_of_isl, decide, make_map
-from ..compiler.ir.program import Extent, Nested, Program, Shared, Stage, Tensor
+from ..compiler.ir.program import Extent, Nested, Program, Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, Range
 from ..compiler.ir.statements import lower_stage
 from . import syntax as s
-from .bounds import defined_box, domain_formula, names_of
+from .bounds import domain_formula, names_of, reads_of
 from .ranges import proved
 from .scope import Scope
 from .signature import Signature
@@ -71,24 +71,21 @@ def _outermost(ends: list[Affine], op: str, scope: Scope) -> tuple[Affine, ...]:
 def hull(ranges: tuple[Range, ...], position: tuple[Affine, ...], scope: Scope) -> tuple[Extent, ...]:
     """The least box with ends in sizes that holds the positions for all values of the ranges."""
     by_name = {r.index: r for r in ranges}
-    simple: list[Extent] = []
-    for place in position:
+    points: isl.Set | None = None
+    extents: list[Extent] = []
+    for dim, place in enumerate(position):
         found = by_name.get(place.bare or "")
         if found and len(found.lower) == len(found.upper) == 1 and all(n in scope.sizes for n in found.names()):
-            simple.append(Extent(found.lower, found.upper))
+            extents.append(Extent(found.lower, found.upper))
         elif all(n in scope.sizes for n in place.names()):
-            simple.append(Extent((place,), (place + 1,)))
+            extents.append(Extent((place,), (place + 1,)))
         else:
-            break
-    else:
-        return tuple(simple)
-    relation = make_map(scope.sizes, names_of(ranges), position, domain_formula(scope, ranges, scope.context))
-    points = relation.range()
-    extents: list[Extent] = []
-    for dim in range(len(position)):
-        lower = _pieces(decide(partial(points.dim_min, dim)))
-        upper = tuple(end + 1 for end in _pieces(decide(partial(points.dim_max, dim))))
-        extents.append(_joined([Extent(lower or (Affine(),), upper or (Affine(),))], scope))
+            if points is None:
+                condition = domain_formula(scope, ranges, scope.context)
+                points = make_map(scope.sizes, names_of(ranges), position, condition).range()
+            lower = _pieces(decide(partial(points.dim_min, dim)))
+            upper = tuple(end + 1 for end in _pieces(decide(partial(points.dim_max, dim))))
+            extents.append(_joined([Extent(lower or (Affine(),), upper or (Affine(),))], scope))
     return tuple(extents)
 
 
@@ -111,6 +108,7 @@ def build_program(
     used = {read for _, stage in stages for read in _tensors_read(stage)} | {stage.tensor for _, stage in stages}
     tensors = {n: t for n, t in tensors.items() if t.role != "constant" or n in used}
     by_name = {stage.name: stage for _, stage in stages}
+    order = tuple(_with_extents(item, by_name, scope) for item in order)
     statements = []
     for name in flattened(order):
         found, accumulators = lower_stage(by_name[name], lambda r, p: hull(r, p, scope))
@@ -135,9 +133,17 @@ def build_program(
     )
 
 
-def _tensors_read(stage: Stage) -> set[str]:
-    from .bounds import reads_of
+def _with_extents(item: Nested, by_name: Mapping[str, Stage], scope: Scope) -> Nested:
+    """The order with the range of each common loop."""
+    if isinstance(item, str):
+        return item
+    stages = [by_name[name] for name in flattened([item])]
+    columns = [hull(stage.ranges, (stage.lefts[item.position],), scope)[0] for stage in stages]
+    members = tuple(_with_extents(m, by_name, scope) for m in item.members)
+    return replace(item, members=members, extent=_joined(columns, scope))
 
+
+def _tensors_read(stage: Stage) -> set[str]:
     return {read.tensor for read, _ in reads_of(stage)}
 
 
@@ -148,5 +154,3 @@ def flattened(order: Sequence[Nested]) -> list[str]:
         names += [item] if isinstance(item, str) else flattened(item.members)
     return names
 
-
-__all__ = ["Shared", "build_program", "defined_box", "hull", "stage_names"]

@@ -9,6 +9,8 @@ neighbours in this file. Callers silence floating-point warnings.
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 
@@ -37,8 +39,8 @@ def f64_to_odd_f32(x):
     """
     near = x.astype(np.float32)
     back = near.astype(np.float64)
-    inexact = (back != x) & (x == x)
-    toward_zero = near.view(np.int32) - (inexact & (np.abs(back) > np.abs(x)))
+    inexact = back != x  # a NaN as well: it stays one with its last bit set
+    toward_zero = near.view(np.int32) - (np.abs(back) > np.abs(x))
     return (toward_zero | inexact).view(np.float32)
 
 
@@ -88,12 +90,18 @@ def saturate_int(x, dtype):
 
 def minimum(a, b):
     """Elementwise least of two floats of one type: NaN propagates, -0 is below +0."""
-    return np.where((a < b) | (a != a) | ((a == b) & np.signbit(a)), a, b)
+    least = np.minimum(a, b)
+    if ((least == 0) & ~np.signbit(least)).any():  # of two zeros NumPy returns either
+        least = np.where(np.signbit(a) | np.signbit(b), -np.abs(least), least)
+    return least
 
 
 def maximum(a, b):
     """Elementwise greatest of two floats of one type: NaN propagates, +0 is above -0."""
-    return np.where((a > b) | (a != a) | ((a == b) & ~np.signbit(a)), a, b)
+    greatest = np.maximum(a, b)
+    if ((greatest == 0) & np.signbit(greatest)).any():  # of two zeros NumPy returns either
+        greatest = np.where(np.signbit(a) & np.signbit(b), greatest, np.abs(greatest))
+    return greatest
 
 
 # ---- a * b + c with one rounding ----
@@ -178,3 +186,27 @@ def fma_f16(a, b, c):
 def fma_bf16(a, b, c):
     """a * b + c in bf16 with one rounding."""
     return f64_to_bf16(odd_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)))
+
+
+# ---- reads ----
+
+
+def clipped(array, *index):
+    """array[index] with every position moved inside; what is read outside is never used."""
+    if array.size == 0:
+        return np.zeros(np.broadcast_shapes(*(np.shape(i) for i in index)), array.dtype)
+    return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, array.shape, strict=True))]
+
+
+def checked(position, extent, tensor, text, wanted, **indices):
+    """position, clipped into 0..extent; where *wanted*, a position outside raises IndexError and names it."""
+    outside = wanted & ((position < 0) | (position >= extent))
+    if np.any(outside):
+        shape = np.shape(outside)
+        first = np.unravel_index(np.argmax(outside), shape)
+        value = int(np.broadcast_to(position, shape)[first])
+        for name, index in indices.items():
+            at = int(np.broadcast_to(index, shape)[first])
+            text = re.sub(rf"\b{name}\b", str(at), text)
+        raise IndexError(f"{text} = {value} is outside 0..{extent} of {tensor}")
+    return np.clip(position, 0, max(extent - 1, 0))

@@ -157,11 +157,13 @@ class Shared:
     """Equations of one recurrence under a common loop over one position of their tensors.
 
     *position* is the same in each of the tensors; *descending* where the recurrence runs downwards.
+    *extent* holds that position for all members (None while the order is being found).
     """
 
     position: int
     descending: bool
     members: tuple[Nested, ...]
+    extent: Extent | None = None
 
 
 Nested = Shared | str

@@ -44,6 +44,18 @@ def chained_intermediates(count: int) -> bytes:
     return f"kernel f(X: f32[N]) -> (Y: f32[N]) {{\n{body}\n}}\n".encode()
 
 
+def wrong_equations(count: int) -> bytes:
+    """*count* equations, each with a mistake of its own."""
+    lines = [f"    T{i}[i] = X[i + {i}] + n{i}" for i in range(1, count)]
+    return "\n".join(["kernel f(X: f32[N]) -> (Y: f32[N]) {", *lines, "    Y[i] = X[i]", "}"]).encode()
+
+
+def slices(count: int) -> bytes:
+    """One output in *count* equations, each for one element."""
+    lines = [f"    Y[{i}] = X[{i}]" for i in range(count)]
+    return "\n".join([f"kernel f(X: f32[{count}]) -> (Y: f32[{count}]) {{", *lines, "}"]).encode()
+
+
 def circle(count: int) -> bytes:
     """*count* tensors, each reading the next, the last one reading the first."""
     lines = [f"    T{i}[i in 0..N] = T{(i + 1) % count}[i] + X[i]" for i in range(count)]
@@ -64,9 +76,10 @@ def chained_functions(count: int) -> bytes:
 
 
 def equal_by_promise(count: int) -> bytes:
-    """One index with *count* uses, in tensors whose extents agree only because `where` says so."""
+    """One index with *count* uses, in tensors whose extents agree only by a promise."""
     uses = " + ".join(("X[k]", "Z[k]")[p % 2] for p in range(count))
-    return f"kernel f(X: f32[N], Z: f32[M]) -> (y: f32) where M == N {{\n    y = sum(k) ({uses})\n}}\n".encode()
+    header = "kernel f(X: f32[N], Z: f32[M]) -> (y: f32) where M == N"
+    return f"{header} {{\n    y = sum(k) ({uses})\n}}\n".encode()
 
 
 def many_subscripts(count: int) -> bytes:
@@ -127,6 +140,9 @@ INPUTS: dict[str, tuple[bytes, str | None]] = {
     "a doubled number": (doubled("1", 60), None),
     "constants that square": (squaring_constants(40), None),
     "2,000 equations": (chained_intermediates(2_000), "accepted"),
+    "2,500 wrong equations": (wrong_equations(2_500), None),
+    "60 slices": (slices(60), "accepted"),
+    "2,000 slices": (slices(2_000), None),
     "a circle of 300 tensors": (circle(300), None),
     "30 conditions": (many_conditions(30), None),
     "300 conditions": (many_conditions(300), None),

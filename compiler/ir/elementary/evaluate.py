@@ -56,12 +56,26 @@ def _compare(kind: str, a: Scalar, b: Scalar) -> bool:
 
 
 def _integer(kind: str, a: int, b: int, width: int) -> int:
-    result = {
-        "iadd": lambda: a + b, "isub": lambda: a - b, "imul": lambda: a * b, "umulhi": lambda: a * b >> width,
-        "and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b,
-        "shl": lambda: a << b, "shr": lambda: a >> b,
-    }[kind]()
-    return result % (1 << width)
+    match kind:
+        case "iadd":
+            result = a + b
+        case "isub":
+            result = a - b
+        case "imul":
+            result = a * b
+        case "umulhi":
+            result = a * b >> width
+        case "and":
+            result = a & b
+        case "or":
+            result = a | b
+        case "xor":
+            result = a ^ b
+        case "shl":
+            result = a << b
+        case _:
+            result = a >> b
+    return result & ((1 << width) - 1)
 
 
 def _float(kind: str, args: list[float], dtype: DType) -> float:

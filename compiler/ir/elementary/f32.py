@@ -19,8 +19,10 @@ from .parts import (
     fraction_to_angle,
     join_turns,
     log_specials,
+    scaled,
     sign_and_magnitude,
     sin_or_cos,
+    turn_by_parts,
     two_over_pi,
     with_sign,
 )
@@ -69,16 +71,6 @@ FAST_TURN_BITS = 0x48000000             # 131072: up to here the reduction by th
 INF_BITS = 0x7F800000
 
 
-def _scaled(b: Builder, t: Value, r: Value, u: Value) -> Value:
-    """(1 + r u) 2^n, where the low bits of t hold n + 254."""
-    bits = b.op("bits", t)
-    half = b.op("shr", bits, 1, name="half")
-    s1 = b.op("float", b.op("shl", half, 23), name="s1")
-    s2 = b.op("float", b.op("shl", b.op("isub", bits, half), 23), name="s2")
-    y = b.fma(u, b.op("mul", s1, r), s1, name="y")
-    return b.op("mul", y, s2, name="y")
-
-
 def exp() -> Sequence:
     """e^x = 2^n e^r with n = round(x log2 e)."""
     b = Builder(F32)
@@ -88,7 +80,7 @@ def exp() -> Sequence:
     n = b.op("sub", t, MAGIC + 254, name="n")
     r = b.fma(n, b.const(-LN2, "minus_ln2"), x, name="r")
     r = b.fma(n, b.const(-LN2_REST, "minus_ln2_rest"), r, name="r")
-    return b.finish("exp", _scaled(b, t, r, b.horner(r, EXP, "u")))
+    return b.finish("exp", scaled(b, t, r, b.horner(r, EXP, "u")))
 
 
 def exp2() -> Sequence:
@@ -99,15 +91,15 @@ def exp2() -> Sequence:
     t = b.op("add", x, b.const(MAGIC + 254, "magic"), name="t")
     n = b.op("sub", t, MAGIC + 254, name="n")
     r = b.op("sub", x, n, name="r")
-    return b.finish("exp2", _scaled(b, t, r, b.horner(r, EXP2, "u")))
+    return b.finish("exp2", scaled(b, t, r, b.horner(r, EXP2, "u")))
 
 
 def _split(b: Builder, start_bits: int) -> tuple[Value, Value]:
     """(f, k) with x = (1 + f) 2^(k / 2^23), where 1 + f starts at the float with *start_bits*."""
     tiny = b.op("lt", b.x, b.const(2.0**-126, "least_normal"), name="tiny")
-    scaled = b.select(tiny, b.op("mul", b.x, 2.0**23), b.x, name="scaled")
+    lifted = b.select(tiny, b.op("mul", b.x, 2.0**23), b.x, name="lifted")
     start = b.select(tiny, start_bits + (23 << 23), start_bits, name="start")
-    t = b.op("isub", b.op("bits", scaled), start, name="t")
+    t = b.op("isub", b.op("bits", lifted), start, name="t")
     f = b.op("sub", b.op("float", b.op("iadd", b.op("and", t, 0x007FFFFF), start_bits)), 1.0, name="f")
     return f, b.op("int_to_float", b.op("and", t, 0xFF800000), name="k")
 
@@ -201,12 +193,8 @@ def _window(b: Builder, exponent: Value) -> list[Value]:
 
 def _sin_or_cos(name: str) -> Sequence:
     b = Builder(F32)
-    t = b.fma(b.x, b.const(TWO_OVER_PI, "two_over_pi"), b.const(MAGIC, "magic"), name="t")
-    n = b.op("sub", t, MAGIC, name="n")
-    r = b.fma(n, b.const(-HALF_PI[0], "minus_half_pi_1"), b.x, name="r")
-    r = b.fma(n, b.const(-HALF_PI[1], "minus_half_pi_2"), r, name="r")
-    r = b.fma(n, b.const(-HALF_PI[2], "minus_half_pi_3"), r, name="r")
-    turn = join_turns(b, (b.op("bits", t), r), _reduce_large(b), (FAST_TURN_BITS, INF_BITS))
+    fast = turn_by_parts(b, MAGIC, TWO_OVER_PI, HALF_PI)
+    turn = join_turns(b, fast, _reduce_large(b), (FAST_TURN_BITS, INF_BITS))
     return sin_or_cos(b, name, turn, SIN, COS)
 
 

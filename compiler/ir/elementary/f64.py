@@ -13,8 +13,10 @@ from .parts import (
     fraction_to_angle,
     join_turns,
     log_specials,
+    scaled,
     sign_and_magnitude,
     sin_or_cos,
+    turn_by_parts,
     two_over_pi,
     with_sign,
 )
@@ -79,16 +81,6 @@ FAST_TURN_BITS = (1023 + 30) << 52      # 2^30: up to here the reduction by thre
 INF_BITS = 0x7FF << 52
 
 
-def _scaled(b: Builder, t: Value, r: Value, u: Value) -> Value:
-    """(1 + r u) 2^n, where the low bits of t hold n + 2046."""
-    bits = b.op("bits", t)
-    half = b.op("shr", bits, 1, name="half")
-    s1 = b.op("float", b.op("shl", half, 52), name="s1")
-    s2 = b.op("float", b.op("shl", b.op("isub", bits, half), 52), name="s2")
-    y = b.fma(u, b.op("mul", s1, r), s1, name="y")
-    return b.op("mul", y, s2, name="y")
-
-
 def exp() -> Sequence:
     """e^x = 2^n e^r with n = round(x log2 e)."""
     b = Builder(F64)
@@ -98,7 +90,7 @@ def exp() -> Sequence:
     n = b.op("sub", t, MAGIC + 2046, name="n")
     r = b.fma(n, b.const(-LN2, "minus_ln2"), x, name="r")
     r = b.fma(n, b.const(-LN2_REST, "minus_ln2_rest"), r, name="r")
-    return b.finish("exp", _scaled(b, t, r, b.horner(r, EXP, "u")))
+    return b.finish("exp", scaled(b, t, r, b.horner(r, EXP, "u")))
 
 
 def exp2() -> Sequence:
@@ -109,15 +101,15 @@ def exp2() -> Sequence:
     t = b.op("add", x, b.const(MAGIC + 2046, "magic"), name="t")
     n = b.op("sub", t, MAGIC + 2046, name="n")
     r = b.op("sub", x, n, name="r")
-    return b.finish("exp2", _scaled(b, t, r, b.horner(r, EXP2, "u")))
+    return b.finish("exp2", scaled(b, t, r, b.horner(r, EXP2, "u")))
 
 
 def _split(b: Builder) -> tuple[Value, Value]:
     """(f, k) with x = (1 + f) 2^k and sqrt(1/2) <= 1 + f < sqrt 2."""
     tiny = b.op("lt", b.x, b.const(2.0**-1022, "least_normal"), name="tiny")
-    scaled = b.select(tiny, b.op("mul", b.x, 2.0**54), b.x, name="scaled")
+    lifted = b.select(tiny, b.op("mul", b.x, 2.0**54), b.x, name="lifted")
     start = b.select(tiny, ROOT_HALF_BITS + (54 << 52), ROOT_HALF_BITS, name="start")
-    t = b.op("isub", b.op("bits", scaled), start, name="t")
+    t = b.op("isub", b.op("bits", lifted), start, name="t")
     f = b.op("sub", b.op("float", b.op("iadd", b.op("and", t, FRACTION), ROOT_HALF_BITS)), 1.0, name="f")
     biased = b.op("shr", b.op("xor", t, 1 << 63), 52)                       # k + 2048
     return f, b.op("sub", _unit_plus(b, biased), b.const(UNIT + 2048, "bias"), name="k")
@@ -251,12 +243,8 @@ def _product(b: Builder, m: Value, words: list[Value]) -> tuple[Value, Value]:
 
 def _sin_or_cos(name: str) -> Sequence:
     b = Builder(F64)
-    t = b.fma(b.x, b.const(TWO_OVER_PI, "two_over_pi"), b.const(MAGIC, "magic"), name="t")
-    n = b.op("sub", t, MAGIC, name="n")
-    r = b.fma(n, b.const(-HALF_PI[0], "minus_half_pi_1"), b.x, name="r")
-    r = b.fma(n, b.const(-HALF_PI[1], "minus_half_pi_2"), r, name="r")
-    r = b.fma(n, b.const(-HALF_PI[2], "minus_half_pi_3"), r, name="r")
-    turn = join_turns(b, (b.op("bits", t), r), _reduce_large(b), (FAST_TURN_BITS, INF_BITS))
+    fast = turn_by_parts(b, MAGIC, TWO_OVER_PI, HALF_PI)
+    turn = join_turns(b, fast, _reduce_large(b), (FAST_TURN_BITS, INF_BITS))
     return sin_or_cos(b, name, turn, SIN, COS)
 
 

@@ -29,6 +29,17 @@ def two_over_pi(leading_zeros: int, first: int, count: int, width: int) -> tuple
     return tuple((_TWO_OVER_PI >> shift) & ((1 << width) - 1) for shift in shifts)
 
 
+def scaled(b: Builder, t: Value, r: Value, u: Value) -> Value:
+    """(1 + r u) 2^n, where the low bits of t hold n + 2 * bias of the exponent field."""
+    fraction = b.dtype.precision - 1
+    bits = b.op("bits", t)
+    half = b.op("shr", bits, 1, name="half")
+    s1 = b.op("float", b.op("shl", half, fraction), name="s1")
+    s2 = b.op("float", b.op("shl", b.op("isub", bits, half), fraction), name="s2")
+    y = b.fma(u, b.op("mul", s1, r), s1, name="y")
+    return b.op("mul", y, s2, name="y")
+
+
 def sign_and_magnitude(b: Builder) -> tuple[Value, Value]:
     """The sign bit of x as a word, and |x|."""
     bits = b.op("bits", b.x)
@@ -58,6 +69,22 @@ def rsqrt(dtype: DType) -> Sequence:
     r = b.fma(e, b.op("neg", y), r, name="r")
     z = b.fma(b.op("mul", y, 0.5), r, y, name="z")
     return b.finish("rsqrt", b.select(b.op("eq", z, z), z, y, name="y"))
+
+
+def turn_by_parts(
+    b: Builder, magic: float, turns: float, half_pi: tuple[float, ...],
+) -> tuple[Value, Value]:
+    """(q, r) with x = q pi/2 + r, |r| little above pi/4, for an |x| that is not too large.
+
+    The low bits of the word q count the quarter turns. *turns* is 2/pi; *half_pi* is pi/2 in parts, all
+    positive, so that the angle of -0 is -0.
+    """
+    t = b.fma(b.x, b.const(turns, "two_over_pi"), b.const(magic, "magic"), name="t")
+    n = b.op("sub", t, magic, name="n")
+    r = b.x
+    for k, part in enumerate(half_pi):
+        r = b.fma(n, b.const(-part, f"minus_half_pi_{k}"), r, name="r")
+    return b.op("bits", t), r
 
 
 def fraction_to_angle(b: Builder, high: Value, mid: Value, low: Value, half_pi: tuple[float, float]) -> Value:

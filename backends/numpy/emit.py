@@ -1,0 +1,187 @@
+"""The NumPy reference: a program as a Python module that needs numpy and ml_dtypes alone.
+
+What it computes is the definition, bit for bit: sums in ascending order, one rounding an operation. It is
+vectorised over the independent indices; reduced indices, and those that carry a recurrence, are Python loops.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...compiler.ir.dtype import DTYPES
+from ...compiler.ir.elementary import FUNCTIONS, sequence
+from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
+from ...compiler.ir.quasiaffine import Range
+from ...compiler.ir.tree import loop_variable
+from .axes import Axes
+from .elementary import function_text
+from .embed import names_used, runtime_text
+from .expressions import Writer, constant_text
+from .naming import Names
+from .stages import Carried, StageEmitter, allocate, emit_stage
+
+
+def emit(program: Program) -> str:
+    """The text of a module with one function, named for the kernel.
+
+    Its arguments are the inputs in the order of the declaration, then, by keyword, the sizes that no input
+    fixes; it returns the outputs.
+
+    Raises:
+        IllegalTransformError: a reduction has an order that this target does not have (rule target).
+    """
+    names = Names(program, _helper_names())
+    body = Writer(indent=1)
+    _bind_arguments(program, names, body)
+    for name, tensor in program.tensors.items():
+        if tensor.role == "constant":
+            values = ", ".join(constant_text(v, tensor.dtype) for v in tensor.values)
+            shape = ", ".join(str(e.upper[0].constant) for e in tensor.extents)
+            body.line(f"{names[name]} = np.array([{values}]).reshape({shape})")
+    _emit_order(program, program.order, names, body, {}, set())
+    outputs = [names[o] for o in program.outputs]
+    body.line("")
+    body.line(f"return {', '.join(outputs)}")
+    return _module(program, names, "\n".join(body.lines))
+
+
+def _helper_names() -> list[str]:
+    from . import runtime
+
+    return [n for n in vars(runtime) if not n.startswith("__")]
+
+
+def _signature(program: Program, names: Names) -> str:
+    inputs = [names[p] for p in program.parameters if p not in program.sizes]
+    free = [names[n] for n in program.sizes if _source(program, n) is None]
+    return ", ".join([*inputs, *(["*", *free] if free else [])])
+
+
+def _source(program: Program, size: str) -> tuple[str, int] | None:
+    """The first input dimension that is just this size."""
+    for name in program.parameters:
+        tensor = program.tensors.get(name)
+        if tensor is None:
+            continue
+        for position, extent in enumerate(tensor.extents):
+            if extent.size is not None and extent.size.bare == size:
+                return name, position
+    return None
+
+
+def free_sizes(program: Program) -> list[str]:
+    """The sizes that no input fixes; a call gives them by keyword."""
+    return [n for n in program.sizes if _source(program, n) is None]
+
+
+def _bind_arguments(program: Program, names: Names, body: Writer) -> None:
+    sources = {n: _source(program, n) for n in program.sizes}
+    for parameter in program.parameters:
+        tensor = program.tensors.get(parameter)
+        if tensor is not None and tensor.rank:
+            found = [(n, s[1]) for n, s in sources.items() if s is not None and s[0] == parameter]
+            if found and len(found) == tensor.rank:
+                targets = [names[n] for n, _ in sorted(found, key=lambda f: f[1])]
+                body.line(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {names[parameter]}.shape")
+            else:
+                for n, position in found:
+                    body.line(f"{names[n]} = {names[parameter]}.shape[{position}]")
+        elif parameter in program.scalars:
+            dtype = program.scalars[parameter]
+            module = "ml_dtypes" if dtype.name in ("bf16", "f8e4m3", "f8e5m2") else "np"
+            name = "bool_" if dtype.is_bool else dtype.numpy.name
+            body.line(f"{names[parameter]} = {module}.{name}({names[parameter]})")
+
+
+def _emit_order(
+    program: Program, order: tuple[Nested, ...], names: Names, body: Writer, loops: dict[int, tuple[str, Range]], ready: set[str]
+) -> None:
+    count: dict[str, int] = {}
+    for stage in program.stages:
+        count[stage.tensor] = count.get(stage.tensor, 0) + 1
+    for item in order:
+        if isinstance(item, Shared):
+            _emit_shared(program, item, names, body, loops, ready)
+            continue
+        stage = program.stage(item)
+        alone = count[stage.tensor] == 1 and not loops
+        if not loops:
+            body.line("")
+        for line in equation_text(program, stage):
+            body.line(f"# {line}")
+        if not alone:
+            _allocate(program, stage, names, body, ready)
+        emit_stage(program, stage, names, body, Carried(loops), alone)
+        ready.add(stage.tensor)
+
+
+def _allocate(program: Program, stage: Stage, names: Names, body: Writer, ready: set[str]) -> None:
+    if stage.tensor not in ready:
+        emitter = StageEmitter(program, names, Axes(program, ()), body)
+        allocate(emitter, stage.tensor)
+        ready.add(stage.tensor)
+
+
+def _emit_shared(
+    program: Program, item: Shared, names: Names, body: Writer, loops: dict[int, tuple[str, Range]], ready: set[str]
+) -> None:
+    stages = [program.stage(name) for name in stages_of((item,))]
+    if not loops:
+        body.line("")
+        for stage in stages:
+            _allocate(program, stage, names, body, ready)
+    variable = loop_variable(stages, item.position, [name for name, _ in loops.values()])
+    assert item.extent is not None
+    emitter = StageEmitter(program, names, Axes(program, ()), body)
+    low, high = emitter.ends("min", item.extent.lower), emitter.ends("max", item.extent.upper)
+    span = f"range({high if low == '0' else f'{low}, {high}'})"
+    body.line(f"for {names[variable]} in {f'reversed({span})' if item.descending else span}:")
+    body.indent += 1
+    # Several lower ends bound the loop from below only together, so none of them may stand for it.
+    lower = item.extent.lower if len(item.extent.lower) == 1 else ()
+    upper = item.extent.upper if len(item.extent.upper) == 1 else ()
+    inner = {**loops, item.position: (variable, Range(variable, lower, upper))}
+    _emit_order(program, item.members, names, body, inner, ready)
+    body.indent -= 1
+
+
+def equation_text(program: Program, stage: Stage) -> list[str]:
+    """The source lines of a stage's equation."""
+    if stage.span is None:
+        return []
+    lines = program.source.split("\n")
+    first = stage.span.line - 1
+    found = [lines[first].strip()]
+    depth = _depth(lines[first])
+    while (depth > 0 or found[-1].endswith(("+", "-", "*", "/", "=", ","))) and first + len(found) < len(lines) and len(found) < 6:
+        following = lines[first + len(found)]
+        depth += _depth(following)
+        found.append(following.strip())
+    return found
+
+
+def _depth(line: str) -> int:
+    code = line.split("#")[0]
+    return sum(code.count(c) for c in "([") - sum(code.count(c) for c in ")]")
+
+
+def _module(program: Program, names: Names, body: str) -> str:
+    elementary = [
+        sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)
+    ]
+    functions = "\n\n\n".join(function_text(s) for s in elementary)
+    used = names_used(f"{functions}\n\n\ndef body():\n{body}\n")
+    helpers = runtime_text(used)
+    text = "\n\n\n".join(part for part in (helpers, functions) if part)
+    signature = f'@np.errstate(all="ignore")\ndef {names.function}({_signature(program, names)}):'
+    summary = program.documentation or f"The kernel {program.name}, as it is defined."
+    documentation = "    " + '"""' + summary.replace("\\", "\\\\").replace('"""', "'''").replace("\n", "\n    ") + '"""'
+    main = f"{signature}\n{documentation}\n{body}"
+    whole = f"{text}\n\n\n{main}\n" if text else main + "\n"
+    imports = [f"import {m}" for m in ("re",) if re.search(rf"\b{m}\.", whole)]
+    imports += [""] if imports else []
+    imports += ["import ml_dtypes"] if "ml_dtypes." in whole else []
+    imports.append("import numpy as np")
+    head = f'"""The kernel {program.name} in NumPy: bit for bit what its equations define."""\n\n'
+    return head + "\n".join(imports) + "\n\n\n" + whole
+

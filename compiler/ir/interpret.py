@@ -1,0 +1,212 @@
+"""A scalar interpreter: statements one instance at a time, in the order of a loop tree.
+
+Slow and plain. It shares the program with the back ends, but neither their code nor NumPy's arithmetic:
+values are Python floats, ints and bools, and every operation is one of `scalar.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .elementary import sequence
+from .elementary.evaluate import evaluate as evaluate_sequence
+from .expr import (
+    Allow,
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Const,
+    Expr,
+    Index,
+    Logic,
+    Partial,
+    Read,
+    Scalar,
+    Select,
+    Unary,
+)
+from .program import Program, Statement, Tensor
+from .quasiaffine import holds
+from .scalar import binary, cast, compare, fma, round_to, unary
+from .trampoline import Deep, run
+from .tree import Guard, Leaf, Loop, Node, definition_tree
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Number = float | int | bool
+
+
+class OutsideError(Exception):
+    """A gather read outside its tensor."""
+
+
+@dataclass
+class Store:
+    """The elements of every tensor by position, and the values of sizes and scalars."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    scalars: Mapping[str, Number]
+    elements: dict[str, dict[tuple[int, ...], Number]] = field(default_factory=dict)  # pyright: ignore
+
+    def box(self, tensor: Tensor) -> list[tuple[int, int]]:
+        """(first position, number of positions) of each dimension."""
+        return [e.interval(self.sizes) for e in tensor.extents]
+
+
+def interpret(
+    program: Program,
+    arrays: Mapping[str, np.ndarray[Any, Any]],
+    sizes: Mapping[str, int],
+    scalars: Mapping[str, Number],
+    tree: Sequence[Node] | None = None,
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Run a program on arrays that fit it; the outputs as new arrays.
+
+    *tree* is the order to run in (None: that of the definition).
+
+    Raises:
+        OutsideError: a gather reads outside its tensor.
+    """
+    import numpy as np
+
+    store = Store(program, sizes, scalars)
+    for name, tensor in program.tensors.items():
+        store.elements[name] = {}
+        if tensor.role == "input":
+            array = arrays[name]
+            store.elements[name] = {i: _number(array[i], tensor) for i in np.ndindex(array.shape)}
+        elif tensor.role == "constant":
+            shape = tuple(e.upper[0].constant for e in tensor.extents)
+            store.elements[name] = dict(zip(np.ndindex(shape), tensor.values, strict=True))
+    statements = {s.name: s for s in program.statements}
+    values = dict(sizes)
+    for leaf in _leaves(definition_tree(program) if tree is None else tree, values):
+        _execute(statements[leaf.statement], leaf, values, store)
+    return {name: _array(store, program.tensors[name]) for name in program.outputs}
+
+
+def _number(value: Any, tensor: Tensor) -> Number:
+    return float(value) if tensor.dtype.is_float else bool(value) if tensor.dtype.is_bool else int(value)
+
+
+def _array(store: Store, tensor: Tensor) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    shape = tuple(count for _, count in store.box(tensor))
+    result = np.zeros(shape, tensor.dtype.numpy)
+    for position, value in store.elements[tensor.name].items():
+        result[position] = value
+    return result
+
+
+def _leaves(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Leaf]:
+    """The leaves in the order in which they run; *values* holds the loop indices meanwhile."""
+    for node in nodes:
+        match node:
+            case Leaf():
+                yield node
+            case Guard(condition, body):
+                if holds(condition, values):
+                    yield from _leaves(body, values)
+            case Loop():
+                for value in node.interval(values):
+                    values[node.index] = value
+                    yield from _leaves(node.body, values)
+                values.pop(node.index, None)
+
+
+def _execute(statement: Statement, leaf: Leaf, loops: Mapping[str, int], store: Store) -> None:
+    iterators = zip(statement.iterators, leaf.instance, strict=True)
+    values = {**store.sizes, **{name: a.evaluate(loops) for name, a in iterators}}
+    position = tuple(a.evaluate(values) for a in statement.position)
+    store.elements[statement.tensor][position] = run(_value(statement.value, values, store))
+
+
+def evaluate(expr: Expr, values: Mapping[str, int], scalars: Mapping[str, Number], program: Program) -> Number:
+    """The value of an expression that reads no tensor, such as a condition of `where`."""
+    return run(_value(expr, values, Store(program, values, scalars)))
+
+
+def _value(node: Expr, values: Mapping[str, int], store: Store) -> Deep[Number]:
+    match node:
+        case Const():
+            return node.value
+        case Index():
+            return _wrapped(node.affine.evaluate(values))
+        case Scalar():
+            return store.scalars[node.name]
+        case Read():
+            result = yield _read(node, values, store)
+        case Unary():
+            x = yield _value(node.operand, values, store)
+            result = unary(node.op, x, node.dtype)
+        case Binary():
+            a = yield _value(node.left, values, store)
+            b = yield _value(node.right, values, store)
+            result = binary(node.op, a, b, node.dtype)
+        case Compare():
+            a = yield _value(node.left, values, store)
+            b = yield _value(node.right, values, store)
+            result = compare(node.op, a, b)
+        case Logic(op, operands):
+            result = yield _value(operands[0], values, store)
+            if op == "not":
+                return not result
+            if bool(result) != (op == "or"):
+                result = yield _value(operands[1], values, store)
+        case Select():
+            chosen = yield _value(node.condition, values, store)
+            result = yield _value(node.then if chosen else node.other, values, store)
+        case Cast():
+            x = yield _value(node.operand, values, store)
+            result = cast(x, node.operand.dtype, node.dtype, node.saturating)
+        case Call():
+            result = yield _call(node, values, store)
+        case Allow():
+            result = yield _value(node.operand, values, store)
+        case Partial():
+            prefix = tuple(s.affine.evaluate(values) for s in node.prefix)
+            result = _merged(node, [store.elements[node.tensor][(*prefix, lane)] for lane in range(node.count)])
+        case _:
+            raise TypeError(f"{type(node).__name__} does not stand in a statement")
+    return result
+
+
+def _wrapped(value: int) -> int:
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _read(node: Read, values: Mapping[str, int], store: Store) -> Deep[Number]:
+    position: list[int] = []
+    for sub in node.subscripts:
+        position.append(int((yield _value(sub, values, store))))
+    box = store.box(store.program.tensors[node.tensor])
+    if any(not low <= p < low + count for p, (low, count) in zip(position, box, strict=True)):
+        if node.fill is None:
+            raise OutsideError(f"{node.tensor}[{', '.join(map(str, position))}] is outside its shape")
+        result = yield _value(node.fill, values, store)
+        return result
+    return store.elements[node.tensor][tuple(position)]
+
+
+def _call(node: Call, values: Mapping[str, int], store: Store) -> Deep[Number]:
+    arguments: list[Number] = []
+    for argument in node.arguments:
+        arguments.append((yield _value(argument, values, store)))
+    if node.function == "fma":
+        return fma(arguments[0], arguments[1], arguments[2], node.dtype)
+    wide = evaluate_sequence(sequence(node.function, node.dtype.wide), arguments[0])
+    return round_to(node.dtype, wide)
+
+
+def _merged(node: Partial, lanes: list[Number]) -> Number:
+    """Adjacent lanes combined until one is left."""
+    op = {"sum": "+", "prod": "*"}[node.op]
+    while len(lanes) > 1:
+        lanes = [binary(op, a, b, node.dtype) for a, b in zip(lanes[0::2], lanes[1::2], strict=True)]
+    return lanes[0]

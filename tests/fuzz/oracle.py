@@ -1,0 +1,213 @@
+"""An evaluator of programs that shares nothing with the NumPy reference: one element at a time, on demand.
+
+It finds the equation of an element by trying all indices, follows reads wherever they lead, and so knows no
+order of evaluation, no storage and no masks. A read that the front end should have refused (outside a tensor, of
+an element that nothing defines, of itself) is an `UnsoundError`; a gather out of range is a `GatherError`.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from tilewright.compiler.ir import expr as e
+from tilewright.compiler.ir import scalar
+from tilewright.compiler.ir.elementary import sequence
+from tilewright.compiler.ir.elementary.evaluate import evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy as np
+    from tilewright.compiler.ir.dtype import DType
+    from tilewright.compiler.ir.program import Program, Stage
+    from tilewright.compiler.ir.quasiaffine import Range
+
+Value = float | int | bool
+Element = tuple[str, tuple[int, ...]]
+
+
+class UnsoundError(AssertionError):
+    """The front end accepted what it should have refused."""
+
+
+class GatherError(Exception):
+    """Data asked for an element outside a tensor."""
+
+
+class UnsupportedError(Exception):
+    """A form that this evaluator leaves out."""
+
+
+class Oracle:
+    """One program at given sizes and inputs."""
+
+    def __init__(self, program: Program, sizes: Mapping[str, int], scalars: Mapping[str, Value],
+                 inputs: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.program, self.sizes, self.scalars, self.inputs = program, dict(sizes), scalars, inputs
+        self.known: dict[Element, Value] = {}
+        self.open: set[Element] = set()
+        self.defined: dict[Element, tuple[Stage, dict[str, int]]] = {}
+        for stage in program.stages:
+            for env in self.points(stage.ranges, {}):
+                at = tuple(a.evaluate({**self.sizes, **env}) for a in stage.lefts)
+                if (stage.tensor, at) in self.defined:
+                    raise UnsoundError(f"{stage.tensor}{list(at)} is defined twice at {self.sizes}")
+                self.defined[stage.tensor, at] = stage, env
+
+    def points(self, ranges: Sequence[Range], env: dict[str, int]) -> Iterator[dict[str, int]]:
+        """Every value of the indices, in lexicographic order."""
+        if not ranges:
+            yield env
+            return
+        first = ranges[0]
+        values = {**self.sizes, **env}
+        low = max(a.evaluate(values) for a in first.lower)
+        high = min(a.evaluate(values) for a in first.upper)
+        for i in range(low, high):
+            yield from self.points(ranges[1:], {**env, first.index: i})
+
+    def output(self, name: str) -> list[Value]:
+        """All elements of an output, in row-major order."""
+        tensor = self.program.tensors[name]
+        shape = [x.interval(self.sizes)[1] for x in tensor.extents]
+        inside = set(product(*map(range, shape)))
+        for tensor_name, at in self.defined:
+            if tensor_name == name and at not in inside:
+                raise UnsoundError(f"{name}{list(at)} is defined outside the shape {shape}")
+        return [self.element((name, at), False) for at in product(*map(range, shape))]
+
+    def element(self, element: Element, gathered: bool) -> Value:
+        """The value of one element."""
+        if element in self.known:
+            return self.known[element]
+        name, at = element
+        if not self.exists(element):
+            raise GatherError(element) if gathered else UnsoundError(f"{name}{list(at)} read at {self.sizes}")
+        tensor = self.program.tensors[name]
+        if tensor.role == "input":
+            return self.inputs[name][at].item() if tensor.dtype.is_int else float_or_bool(self.inputs[name][at])
+        if tensor.role == "constant":
+            flat = 0
+            for position, extent in zip(at, tensor.extents, strict=True):
+                flat = flat * extent.interval({})[1] + position
+            return tensor.values[flat]
+        if element in self.open:
+            raise UnsoundError(f"{name}{list(at)} needs itself at {self.sizes}")
+        self.open.add(element)
+        stage, env = self.defined[element]
+        value = self.value(stage.value, env)
+        self.open.remove(element)
+        self.known[element] = value
+        return value
+
+    def exists(self, element: Element) -> bool:
+        name, at = element
+        tensor = self.program.tensors[name]
+        if tensor.role in ("input", "constant"):
+            spans = [x.interval(self.sizes) for x in tensor.extents]
+            return all(low <= p < low + count for p, (low, count) in zip(at, spans, strict=True))
+        return element in self.defined
+
+    def value(self, node: e.Expr, env: dict[str, int]) -> Value:
+        match node:
+            case e.Const():
+                return node.value
+            case e.Index():
+                return node.affine.evaluate({**self.sizes, **env})
+            case e.Scalar():
+                return self.scalars[node.name]
+            case e.Read():
+                return self.read(node, env)
+            case e.Select():
+                return self.value(node.then if self.value(node.condition, env) else node.other, env)
+            case e.Allow():
+                return self.value(node.operand, env)
+            case e.Reduce():
+                return self.reduction(node, env)
+            case _:
+                return self.operation(node, [self.value(child, env) for child in e.children(node)])
+
+    def operation(self, node: e.Expr, values: list[Value]) -> Value:
+        match node:
+            case e.Unary():
+                return scalar.unary(node.op, values[0], node.dtype)
+            case e.Binary():
+                return scalar.binary(node.op, values[0], values[1], node.dtype)
+            case e.Compare():
+                return scalar.compare(node.op, values[0], values[1])
+            case e.Logic():
+                return {"and": all, "or": any, "not": lambda v: not v[0]}[node.op](values)
+            case e.Cast():
+                return scalar.cast(values[0], node.operand.dtype, node.dtype, node.saturating)
+            case e.Call(function="fma"):
+                return scalar.fma(*values, node.dtype)
+            case e.Call():
+                exact = evaluate(sequence(node.function, node.dtype.wide), float(values[0]))
+                return scalar.round_to(node.dtype, exact)
+            case _:
+                raise UnsupportedError(type(node).__name__)
+
+    def read(self, node: e.Read, env: dict[str, int]) -> Value:
+        at = tuple(int(self.value(sub, env)) for sub in node.subscripts)
+        if node.fill is not None and not self.exists((node.tensor, at)):
+            return self.value(node.fill, env)
+        return self.element((node.tensor, at), not all(isinstance(s, e.Index) for s in node.subscripts))
+
+    def reduction(self, node: e.Reduce, env: dict[str, int]) -> Value:
+        points = list(self.points(node.ranges, env))
+        inner = node.ranges[-1].index
+        values = [self.value(node.body, point) for point in points]
+        if node.op in ("any", "all"):
+            return (any if node.op == "any" else all)(values)
+        if node.op in ("argmax", "argmin"):
+            if not values:
+                raise UnsoundError(f"{node.op} of nothing at {self.sizes}")
+            op = "max" if node.op == "argmax" else "min"
+            best = 0
+            for i in range(1, len(values)):
+                if not same(values[best], scalar.binary(op, values[best], values[i], node.body.dtype)):
+                    best = i
+            return points[best][inner]
+        order = node.order
+        if order.kind == "mma":
+            raise UnsupportedError("mma")
+        if order.kind == "ascending":
+            return fold(node.op, values, node.dtype)
+        if order.kind == "blocks":
+            groups: dict[tuple[int, ...], list[Value]] = {}
+            for point, value in zip(points, values, strict=True):
+                outer = tuple(point[r.index] for r in node.ranges[:-1])
+                groups.setdefault((*outer, point[inner] // order.size), []).append(value)
+            return fold(node.op, [fold(node.op, g, node.dtype) for _, g in sorted(groups.items())], node.dtype)
+        lanes = [fold(node.op, [v for p, v in zip(points, values, strict=True) if p[inner] % order.size == lane],
+                      node.dtype) for lane in range(order.size)]
+        op = {"sum": "+", "prod": "*"}.get(node.op, node.op)
+        while len(lanes) > 1:
+            lanes = [scalar.binary(op, a, b, node.dtype) for a, b in zip(lanes[::2], lanes[1::2], strict=True)]
+        return lanes[0]
+
+
+def fold(op: str, values: Sequence[Value], dtype: DType) -> Value:
+    """The values combined from the start value on, in their order."""
+    if op == "sum":
+        total: Value = 0.0 if dtype.is_float else 0
+    elif op == "prod":
+        total = 1.0 if dtype.is_float else 1
+    elif dtype.is_float:
+        total = float("-inf") if op == "max" else float("inf")
+    else:
+        total = dtype.least if op == "max" else dtype.greatest
+    operator = {"sum": "+", "prod": "*"}.get(op, op)
+    for value in values:
+        total = scalar.binary(operator, total, value, dtype)
+    return total
+
+
+def same(a: Value, b: Value) -> bool:
+    """Equal; NaN equals NaN, and +0 equals -0 (for argmax they are equals, of which the first counts)."""
+    return a == b or (a != a and b != b)
+
+
+def float_or_bool(value: Any) -> Value:
+    return bool(value) if value.dtype == bool else float(value)
