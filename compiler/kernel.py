@@ -72,7 +72,7 @@ class Kernel:
 
         return load_function(self.numpy_source, self.name)
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
+    def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs.
 
         Args:

@@ -13,7 +13,6 @@ from ..compiler.ir.quasiaffine import Affine, All, Comparison, Formula, Range, S
 from .diagnostic import Fault
 from .example import least_example, remedy
 from .scope import Scope
-from .syntax import Equation
 
 UNDECIDED = "simplify the condition, or write the range"
 
@@ -71,7 +70,7 @@ def defined_box(stage: Stage) -> tuple[Range, ...] | None:
 
 
 def check_reads(
-    equation: Equation, stage: Stage, tensors: Mapping[str, Tensor], stages: Mapping[str, Sequence[Stage]], scope: Scope
+    stage: Stage, tensors: Mapping[str, Tensor], stages: Mapping[str, Sequence[Stage]], scope: Scope
 ) -> Iterator[Fault]:
     """Faults of reads that may miss the tensor (or the part of it that is defined)."""
     source = scope.source
@@ -101,12 +100,16 @@ def _check_read(
     if bad is None or decide(bad.is_empty):
         return None
     relevant = _relevant(read, ranges, tensor, scope)
+    shown = least_example(bad, relevant)
+    if tensor.role == "intermediate" and not all(isinstance(sub, Index) for sub in read.subscripts):
+        message = f"a gather from '{read.tensor}', which is not defined on a whole box"
+        return Fault(at, f"{message}: at {shown}", "declare it with let and define it everywhere")
     hint = remedy(bad, scope) or _guard_hint(read, tensor)
-    return Fault(at, f"reads {read.tensor} outside its range at {least_example(bad, relevant)}", hint)
+    return Fault(at, f"reads {read.tensor} outside its range at {shown}", hint)
 
 
 def _guard_hint(read: Read, tensor: Tensor) -> str:
-    for sub, extent in zip(read.subscripts, tensor.extents, strict=True):
+    for sub, extent in zip(read.subscripts, tensor.extents, strict=False):  # an intermediate has none
         if isinstance(sub, Index) and sub.affine.is_number and sub.affine.constant < 0 and extent.size is not None:
             return f"there is no counting from the end: write {extent.size + sub.affine.constant}"
     return "a guard, ... if c else ..., or a padded read, (X[..] else 0)"
@@ -115,11 +118,12 @@ def _guard_hint(read: Read, tensor: Tensor) -> str:
 def _relevant(read: Read, ranges: tuple[Range, ...], tensor: Tensor, scope: Scope) -> list[str]:
     """The names that an example of a bad read should show."""
     wanted: set[str] = set()
-    for sub, extent in zip(read.subscripts, tensor.extents, strict=True):
+    for sub in read.subscripts:
         if isinstance(sub, Index):
             wanted.update(sub.affine.names())
-            for end in (*extent.lower, *extent.upper):
-                wanted.update(end.names())
+    for extent in tensor.extents:
+        for end in (*extent.lower, *extent.upper):
+            wanted.update(end.names())
     by_name = {r.index: r for r in ranges}
     pending = [n for n in wanted if n in by_name]
     while pending:
@@ -156,19 +160,28 @@ def _outside_defined(
         box = defined_box(defining[0])
         if box is not None and all(_same_range(sub, b, by_name, box, read) for sub, b in zip(read.subscripts, box, strict=True)):
             return None
-    domain = make_set(scope.sizes, names_of(ranges), domain_formula(scope, ranges, read.guard))
-    # A gathered position may be anything between the ends; it is checked on its own.
-    data = tuple(f"data{p}" for p, sub in enumerate(read.subscripts) if not isinstance(sub, Index))
-    images = [sub.affine if isinstance(sub, Index) else Affine.name(f"data{p}") for p, sub in enumerate(read.subscripts)]
     defined = image(defining[0], scope)
     for other in defining[1:]:
         defined = defined.union(image(other, scope))
+    domain = make_set(scope.sizes, names_of(ranges), domain_formula(scope, ranges, read.guard))
+    # A gathered position may be any between the ends of its dimension: all of those must be defined.
+    data = [p for p, sub in enumerate(read.subscripts) if not isinstance(sub, Index)]
+    names = tuple(f"data{p}" for p in data)
+    images = [sub.affine if isinstance(sub, Index) else Affine.name(f"data{p}") for p, sub in enumerate(read.subscripts)]
+    inside: list[Formula] = []
+    for position in data:
+        ends = scope.tensors[read.tensor].extents[position]
+        if ends is None:
+            return domain
+        index = Affine.name(f"data{position}")
+        inside += [Comparison("<=", a, index) for a in ends[0]] + [Comparison("<", index, b) for b in ends[1]]
+    everywhere = (*names_of(ranges), *names)
+    whole = make_set(scope.sizes, everywhere, conjunction(domain_formula(scope, ranges, read.guard), *inside))
+    hits = make_map(scope.sizes, everywhere, images, All()).intersect_range(defined).domain()
+    missed = whole.subtract(hits)
     if not data:
-        hits = make_map(scope.sizes, names_of(ranges), images, All()).intersect_range(defined).domain()
-        return domain.subtract(hits)
-    hull = defined.polyhedral_hull()
-    reach = make_map(scope.sizes, names_of(ranges), images, All(), free=data)
-    return domain.subtract(reach.intersect_range(isl.Set.from_basic_set(hull)).domain())
+        return missed
+    return missed.project_out(isl.dim_type.set, len(ranges), len(data))
 
 
 def _same_range(sub: object, box: Range, by_name: Mapping[str, Range], whole: tuple[Range, ...], read: Read) -> bool:

@@ -9,7 +9,7 @@ from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.program import Program, Stage, Tensor
 from ..compiler.ir.span import Source
 from . import syntax as s
-from .bounds import check_reads
+from .bounds import UNDECIDED, check_reads
 from .constants import Globals, file_globals, prelude
 from .coverage import check_nonempty, check_once
 from .diagnostic import Diagnostic, Fault, SourceError, diagnostic
@@ -43,7 +43,7 @@ def check_source(source: Source) -> dict[str, Checked]:
     names: set[str] = set()
     for kernel in parsed.file.kernels:
         scope = Scope(source, globals_.constants, globals_.functions, prelude(), frozenset(globals_.broken))
-        faults, program = _check_kernel(kernel, globals_, scope, kernel.name.text in names)
+        faults, program = _check_kernel(kernel, globals_, scope, kernel.name.text in names, parsed.incomplete)
         names.add(kernel.name.text)
         errors += [diagnostic(source, *f.at, f.message, f.hint) for f in faults]
         if program is not None:
@@ -60,7 +60,7 @@ def _position(item: Diagnostic) -> tuple[int, int]:
 
 
 def _check_kernel(
-    kernel: s.Kernel, globals_: Globals, scope: Scope, repeated: bool
+    kernel: s.Kernel, globals_: Globals, scope: Scope, repeated: bool, incomplete: bool
 ) -> tuple[list[Fault], Program | None]:
     state = Equations(scope, ())
     try:
@@ -78,8 +78,9 @@ def _check_kernel(
     introduce(kernel, state)
     check_equations(kernel, state)
     tensors = {**signature.tensors, **declared}
-    _check_definitions(kernel, state, tensors)
-    _check_proofs(state, tensors)
+    if not incomplete:
+        _check_definitions(kernel, state)
+    _check_proofs(state, tensors, incomplete)
     if state.faults or state.broken:
         return state.faults, None
     stages = stage_names(state.stages)
@@ -118,7 +119,7 @@ def _declarations(kernel: s.Kernel, scope: Scope) -> dict[str, Tensor]:
     return found
 
 
-def _check_definitions(kernel: s.Kernel, state: Equations, tensors: dict[str, Tensor]) -> None:
+def _check_definitions(kernel: s.Kernel, state: Equations) -> None:
     """Outputs and declared tensors have equations."""
     names = {e.tensor.text for e in kernel.statements if isinstance(e, s.Equation)} | state.scope.missing
     for parameter in kernel.outputs:
@@ -131,25 +132,31 @@ def _check_definitions(kernel: s.Kernel, state: Equations, tensors: dict[str, Te
             state.faults.append(Fault(name.at, f"'{name.text}' is declared and never defined", f"add {name.text}[..] = ..."))
 
 
-def _check_proofs(state: Equations, declared: dict[str, Tensor]) -> None:
+def _check_proofs(state: Equations, declared: dict[str, Tensor], incomplete: bool) -> None:
     scope = state.scope
     by_tensor: dict[str, list[tuple[s.Equation, Stage]]] = {}
     for equation, stage in state.stages:
         by_tensor.setdefault(stage.tensor, []).append((equation, stage))
     whole = {n: pairs for n, pairs in by_tensor.items() if n not in state.broken}
     tensors = dict(declared)
+    doubtful: set[str] = set()
     for name, pairs in whole.items():
         info = scope.tensors[name]
         if name not in tensors and info.dtype is not None:
             tensors[name] = Tensor(name, info.dtype, (), "intermediate", scope.span(pairs[0][0].at))
-        state.faults += check_once(tensors[name], pairs, scope)
+        if not incomplete:
+            faults = list(check_once(tensors[name], pairs, scope))
+            state.faults += faults
+            doubtful |= {name} if faults else set()
     defining: dict[str, Sequence[Stage]] = {n: [stage for _, stage in pairs] for n, pairs in whole.items()}
     readable = {n: t for n, t in tensors.items() if t.role != "intermediate" or n in defining}
-    for equation, stage in state.stages:
-        if stage.tensor in state.broken:
+    for _, stage in state.stages:
+        if stage.tensor in state.broken or stage.tensor in doubtful:
             continue
-        state.faults += check_reads(equation, stage, readable, defining, scope)
-        state.faults += check_nonempty(stage, scope)
+        for fault in (*check_reads(stage, readable, defining, scope), *check_nonempty(stage, scope)):
+            state.faults.append(fault)
+            if fault.hint == UNDECIDED or len(state.faults) >= ERRORS:
+                return  # each further question may take as long
 
 
 def _warn_unused(kernel: s.Kernel, signature: Signature, scope: Scope) -> None:

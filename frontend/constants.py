@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 
 from ..compiler.ir.dtype import DTYPES, DType
@@ -47,16 +47,13 @@ def file_globals(source: Source, file: s.File, missing: frozenset[str]) -> Globa
     found = Globals(broken=set(missing))
 
     def attempt(name: s.Name, what: str, action: Callable[[], None]) -> None:
-        try:
+        def define() -> None:
             new_name(name, what)
             if name.text in (*found.constants, *found.tables, *found.functions):
                 raise Fault(name.at, f"'{name.text}' is defined twice", "give one of them another name")
             action()
-        except Fault as fault:
-            found.broken.add(name.text)
-            found.diagnostics.append(diagnostic(source, *fault.at, fault.message, fault.hint))
-        except Unwell:
-            found.broken.add(name.text)
+
+        _guarded(source, found, name, define)
 
     def scope() -> Scope:
         return Scope(source, found.constants, {}, {}, frozenset(found.broken))
@@ -67,19 +64,25 @@ def file_globals(source: Source, file: s.File, missing: frozenset[str]) -> Globa
         attempt(table.name, "const", lambda t=table: found.tables.update({t.name.text: _table(t, scope())}))
     for function in file.functions:
         attempt(function.name, "def", lambda f=function: found.functions.update({f.name.text: f}))
+    cyclic = _cyclic(found.functions)
     for function in file.functions:
         if found.functions.get(function.name.text) is function:
-            attempt_body = lambda f=function: _check_function(f, found, frozenset(found.broken))  # noqa: E731
-            try:
-                attempt_body()
-            except Fault as fault:
-                found.broken.add(function.name.text)
-                found.diagnostics.append(diagnostic(source, *fault.at, fault.message, fault.hint))
-            except Unwell:
-                found.broken.add(function.name.text)
+            action = partial(_check_function, function, found, frozenset(found.broken), cyclic)
+            _guarded(source, found, function.name, action)
     for name in found.broken:
         found.functions.pop(name, None)
     return found
+
+
+def _guarded(source: Source, found: Globals, name: s.Name, action: Callable[[], None]) -> None:
+    """Run a check; a fault becomes a diagnostic, and the name counts as broken."""
+    try:
+        action()
+    except Fault as fault:
+        found.broken.add(name.text)
+        found.diagnostics.append(diagnostic(source, *fault.at, fault.message, fault.hint))
+    except Unwell:
+        found.broken.add(name.text)
 
 
 def _literal(node: s.Node, scope: Scope) -> Literal:
@@ -141,14 +144,21 @@ def element_type(name: s.Name) -> DType:
     return DTYPES[name.text]
 
 
-def _check_function(function: s.Function, found: Globals, broken: frozenset[str]) -> None:
+def _check_function(
+    function: s.Function, found: Globals, broken: frozenset[str], cyclic: Mapping[str, list[str]]
+) -> None:
     """Names of a body are known, and following its calls never leads back to it."""
+    if function.name.text in cyclic:
+        path = cyclic[function.name.text]
+        through = f" through {', '.join(path[:4])}" if path else ""
+        raise Fault(function.name.at, f"'{function.name.text}' calls itself{through}", "write the repetition as an equation")
     names = [p.text for p in function.parameters]
     for i, parameter in enumerate(function.parameters):
         new_name(parameter, "parameter")
         if parameter.text in names[:i]:
             raise Fault(parameter.at, f"'{parameter.text}' is already taken", "give this parameter another name")
-    known = (*names, *found.constants, "inf", "nan", "true", "false")
+    known = {*names, *found.constants, "inf", "nan", "true", "false"}
+    callable_ = {*DTYPES, *FUNCTIONS, *REDUCTIONS, *prelude()}
     for node in _walk(function.body):
         if isinstance(node, s.Name) and node.text not in known:
             if node.text in broken:
@@ -156,19 +166,14 @@ def _check_function(function: s.Function, found: Globals, broken: frozenset[str]
             raise unknown("name", node, known, Scope(Source("", ""), {}, {}, {}, broken))
         if isinstance(node, s.Call):
             name = node.function.text
-            callable_ = (*DTYPES, *FUNCTIONS, *REDUCTIONS, *found.functions, *prelude())
             if name in broken:
                 raise Unwell
-            if name not in callable_:
-                raise unknown("function", node.function, callable_, Scope(Source("", ""), {}, {}, {}, broken))
+            if name not in callable_ and name not in found.functions:
+                raise unknown("function", node.function, {*callable_, *found.functions}, Scope(Source("", ""), {}, {}, {}, broken))
         if isinstance(node, (s.Access, s.Padded)):
             raise Fault(node.at, "a def takes scalars: it reads no tensors", "pass the element as an argument")
         if isinstance(node, s.Reduction):
             raise Fault(node.at, "a def holds no reductions", "write the reduction in the equation")
-    path = _cycle(function, found.functions)
-    if path:
-        through = f" through {', '.join(path)}" if path[0] != function.name.text else ""
-        raise Fault(function.name.at, f"'{function.name.text}' calls itself{through}", "write the repetition as an equation")
 
 
 def _walk(root: s.Node) -> list[s.Node]:
@@ -181,19 +186,33 @@ def _walk(root: s.Node) -> list[s.Node]:
     return found
 
 
-def _cycle(function: s.Function, functions: Mapping[str, s.Function]) -> list[str]:
-    """The calls that lead from a function back to itself: names after the first; [itself] for a direct call."""
-    name = function.name.text
-    paths: list[tuple[str, list[str]]] = [(name, [])]
-    seen: set[str] = set()
-    while paths:
-        current, path = paths.pop()
-        for node in _walk(functions[current].body):
-            if isinstance(node, s.Call) and node.function.text in functions:
-                callee = node.function.text
-                if callee == name:
-                    return path or [name]
-                if callee not in seen:
-                    seen.add(callee)
-                    paths.append((callee, [*path, callee]))
-    return []
+def _cyclic(functions: Mapping[str, s.Function]) -> dict[str, list[str]]:
+    """The functions that call themselves, each with the calls that lead back to it (none for a direct call)."""
+    calls = {name: list(dict.fromkeys(_callees(f, functions))) for name, f in functions.items()}
+    found: dict[str, list[str]] = {}
+    done: set[str] = set()
+    for root in functions:
+        path: list[str] = []
+        work: list[tuple[str, int]] = [(root, 0)] if root not in done else []
+        on_path: set[str] = set()
+        while work:
+            name, i = work.pop()
+            if i == 0:
+                path.append(name)
+                on_path.add(name)
+                done.add(name)
+            if i == len(calls[name]):
+                path.pop()
+                on_path.discard(name)
+                continue
+            work.append((name, i + 1))
+            callee = calls[name][i]
+            if callee in on_path:
+                found.setdefault(callee, path[path.index(callee) + 1 :])
+            elif callee not in done:
+                work.append((callee, 0))
+    return found
+
+
+def _callees(function: s.Function, functions: Mapping[str, s.Function]) -> list[str]:
+    return [n.function.text for n in _walk(function.body) if isinstance(n, s.Call) and n.function.text in functions]

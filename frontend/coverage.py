@@ -34,28 +34,34 @@ def _check_once(tensor: Tensor, stages: Sequence[tuple[Equation, Stage]], scope:
     images = [image(stage, scope) for _, stage in stages]
     positions = tuple(f"position{p}" for p in range(tensor.rank))
     images = [_named(i, positions) for i in images]
+    box = make_set(scope.sizes, positions, conjunction(scope.context, _box(tensor, positions)))
+    if declared:
+        beyond = [_beyond(e, s, tensor, i.subtract(box), positions, scope) for (e, s), i in zip(stages, images, strict=True)]
+        if any(beyond):
+            yield from (fault for fault in beyond if fault)
+            return  # what is missing or read outside may follow from it
     for equation, stage in stages:
         if _repeats(stage, scope):
             yield Fault(equation.at, f"'{tensor.name}' is defined twice by this equation", "let each index stand bare once on the left")
     for (_, first), (j, second) in combinations(enumerate(images), 2):
         both = first.intersect(second)
         if not decide(both.is_empty):
-            yield Fault(stages[j][0].at, f"'{tensor.name}' is defined twice: {_element(tensor, both, positions)}", "let the ranges of its equations be disjoint")
-    if not declared:
-        return
-    names = {p: Affine.name(p) for p in positions}
-    box_formula = conjunction(scope.context, All(tuple(c for p, e in zip(positions, tensor.extents, strict=True) for c in (Comparison("<=", Affine(), names[p]), Comparison("<", names[p], e.upper[0])))))
-    box_set = make_set(scope.sizes, positions, box_formula)
-    union = images[0]
-    for other in images[1:]:
-        union = union.union(other)
-    for (equation, stage), defined in zip(stages, images, strict=True):
-        beyond = defined.subtract(box_set)
-        if not decide(beyond.is_empty):
-            yield _beyond(equation, stage, tensor, beyond, positions, scope)
-    missing = box_set.subtract(union)
-    if not decide(missing.is_empty):
-        yield Fault(stages[0][0].at, f"'{tensor.name}' is not defined everywhere: {_element(tensor, missing, positions)}", "add an equation for the rest")
+            message = f"'{tensor.name}' is defined twice: {_element(tensor, both, positions)}"
+            yield Fault(stages[j][0].at, message, "let the ranges of its equations be disjoint")
+    if declared:
+        union = images[0]
+        for other in images[1:]:
+            union = union.union(other)
+        missing = box.subtract(union)
+        if not decide(missing.is_empty):
+            message = f"'{tensor.name}' is not defined everywhere: {_element(tensor, missing, positions)}"
+            yield Fault(stages[0][0].at, message, "add an equation for the rest")
+
+
+def _box(tensor: Tensor, positions: Sequence[str]) -> All:
+    """That the positions lie inside a tensor of declared shape."""
+    parts = [(Affine.name(p), e.upper[0]) for p, e in zip(positions, tensor.extents, strict=False)]
+    return All(tuple(c for p, size in parts for c in (Comparison("<=", Affine(), p), Comparison("<", p, size))))
 
 
 def _named(points: isl.Set, names: Sequence[str]) -> isl.Set:
@@ -72,12 +78,18 @@ def _repeats(stage: Stage, scope: Scope) -> bool:
     return not decide(relation.is_injective)
 
 
-def _beyond(equation: Equation, stage: Stage, tensor: Tensor, beyond: isl.Set, positions: Sequence[str], scope: Scope) -> Fault:
+def _beyond(
+    equation: Equation, stage: Stage, tensor: Tensor, beyond: isl.Set, positions: Sequence[str], scope: Scope
+) -> Fault | None:
+    """The fault of an equation that defines the elements *beyond* the shape."""
+    if decide(beyond.is_empty):
+        return None
     for node, left in zip(equation.lefts or (), stage.lefts, strict=True):
         name = left.bare
         if name in scope.sizes:
             shown = f"{tensor.name}[{', '.join(map(str, stage.lefts))}]"
-            return Fault(node.at, f"'{name}' is a size, so {shown} is one element, outside the shape", "give the index its own name")
+            message = f"'{name}' is a size, so {shown} is one element, outside the shape"
+            return Fault(node.at, message, "give the index its own name")
     return Fault(equation.at, f"defines {_element(tensor, beyond, positions)} outside its shape", "write a smaller range")
 
 
@@ -105,7 +117,7 @@ def check_nonempty(stage: Stage, scope: Scope) -> Iterator[Fault]:
             bad = outer.intersect(make_set(scope.sizes, names_of(ranges), empty))
             if decide(bad.is_empty):
                 continue
-            relevant = [n for n in (*scope.sizes, *names_of(ranges)) if n in set(found.names())]
+            relevant = [*scope.sizes, *(n for n in names_of(ranges) if n in set(found.names()))]
             shown = least_example(bad, relevant)
             yield Fault(at, f"{reduce.op} over an empty range at {shown}", remedy(bad, scope) or "promise with where that the range is not empty")
         except UndecidedError:

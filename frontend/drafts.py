@@ -7,7 +7,7 @@ An elaborated expression is a *draft*: a typed expression, a literal, or a `Pend
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..compiler.ir.dtype import BOOL, I64, DType
 from ..compiler.ir.expr import Allow, Binary, Compare, Const, Expr, Index, Logic
@@ -27,6 +27,8 @@ class Pending:
 
     settle: Callable[[DType, str], Deep[Expr]]
     at: At
+    # An argument of a `def` may be named many times; it is built once for each type.
+    built: dict[DType, Expr] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
 
 
 Draft = Expr | Literal | Pending
@@ -40,8 +42,9 @@ def settled(draft: Draft, dtype: DType, whose: str, scope: Scope) -> Deep[Expr]:
             scope.warn(draft.at, warning)
         return constant
     if isinstance(draft, Pending):
-        result = yield draft.settle(dtype, whose)
-        return result
+        if dtype not in draft.built:
+            draft.built[dtype] = yield draft.settle(dtype, whose)
+        return draft.built[dtype]
     return draft
 
 

@@ -216,7 +216,7 @@ def _unary(node: s.Unary, env: Env, scope: Scope) -> Deep[Draft]:
     if node.op == "not":
         return Logic("not", (condition(draft, node.operand.at),), span)
     if isinstance(draft, Literal):
-        return negated(draft, node.at)
+        return negated(draft, env.at(node))
     if isinstance(draft, Pending):
 
         def settle(dtype: DType, whose: str) -> Deep[Expr]:
@@ -276,7 +276,7 @@ def _binary(node: s.Binary, env: Env, scope: Scope) -> Deep[Draft]:
         result = yield _compare(node, left, right, env, scope)
         return result
     if isinstance(left, Literal) and isinstance(right, Literal):
-        return fold(node.op, left, right, node.at)
+        return fold(node.op, left, right, env.at(node))
     a, b = as_index(left), as_index(right)
     if a is not None and b is not None and node.op != "/":
         affine, _, _ = index_arithmetic(node.op, a, b)

@@ -31,12 +31,20 @@ class Equations:
     waiting: list[tuple[s.Equation, Stage, Draft]] = field(default_factory=list[tuple[s.Equation, Stage, Draft]])
 
 
+# Whether the equations of a tensor overlap is asked for each pair of them.
+SLICES = 100
+
+
 def introduce(kernel: s.Kernel, state: Equations) -> None:
     """Make the tensors that equations define known, before any equation is looked into."""
     scope = state.scope
+    count: dict[str, int] = {}
     for number, equation in enumerate(_equations(kernel)):
         name = equation.tensor.text
+        count[name] = count.get(name, 0) + 1
         try:
+            if count[name] == SLICES + 1:
+                raise Fault(equation.at, f"'{name}' has more than {SLICES} equations", "give it fewer and larger slices")
             known = scope.tensors.get(name)
             rank = len(equation.lefts or ())
             if known is None:
@@ -81,8 +89,7 @@ def check_equations(kernel: s.Kernel, state: Equations) -> None:
             else:
                 state.stages.append((equation, _finished(equation, stage, draft, state.scope)))
         except Fault as fault:
-            echo = any(_reads(equation.value, broken) for broken in state.broken)
-            _break(state, name, None if echo else fault)
+            _break(state, name, None if _echoes(equation, state) else fault)
         except Unwell:
             state.broken.add(name)
     _settle_waiting(state)
@@ -95,11 +102,13 @@ def _break(state: Equations, name: str, fault: Fault | None) -> None:
     state.broken.add(name)
 
 
-def _reads(root: s.Node, name: str) -> bool:
-    stack: list[s.Node] = [root]
+def _echoes(equation: s.Equation, state: Equations) -> bool:
+    """Whether an equation reads a tensor whose own definition had a fault, so that its fault may follow from that."""
+    stack: list[s.Node] = [equation.value]
     while stack:
         node = stack.pop()
-        if isinstance(node, s.Access) and node.tensor.text == name or isinstance(node, s.Name) and node.text == name:
+        name = node.tensor.text if isinstance(node, s.Access) else node.text if isinstance(node, s.Name) else ""
+        if name in state.broken:
             return True
         stack.extend(s.parts(node))
     return False
@@ -108,7 +117,9 @@ def _reads(root: s.Node, name: str) -> bool:
 def _equation(equation: s.Equation, state: Equations) -> tuple[Stage, Draft]:
     """The stage with a placeholder for its value, and the draft of the value."""
     scope = state.scope
-    info = scope.tensors[equation.tensor.text]
+    info = scope.tensors.get(equation.tensor.text)
+    if info is None:
+        raise Unwell  # its name was refused
     if info.role in ("input", "constant") or len(equation.lefts or ()) != info.rank:
         raise Unwell  # already reported
     ranges = _left_indices(equation, info, scope)
@@ -204,8 +215,7 @@ def _settle_waiting(state: Equations) -> None:
                 raise Fault(equation.at, f"the type of '{info.name}' is not determined", "declare it with let, or cast")
             state.stages.append((equation, _finished(equation, stage, draft, state.scope)))
         except Fault as fault:
-            echo = any(_reads(equation.value, broken) for broken in state.broken)
-            _break(state, stage.tensor, None if echo else fault)
+            _break(state, stage.tensor, None if _echoes(equation, state) else fault)
     state.stages.sort(key=lambda pair: pair[0].at)
 
 

@@ -38,7 +38,7 @@ def remedy(bad: isl.Set, scope: Scope) -> str | None:
     context = make_set(scope.sizes, (), conjunction(scope.context, large)).params()
     good = context.subtract(params).coalesce()
     for name in scope.sizes:
-        if good.lower_bound_si(isl.dim_type.param, _position(good, name), 9).is_empty():
+        if good.lower_bound_val(isl.dim_type.param, _position(good, name), isl.Val(9)).is_empty():
             return None
     if good.n_basic_set() != 1:
         return None
@@ -57,7 +57,7 @@ def _positive_enough(params: isl.Set, scope: Scope) -> str | None:
     """The sizes that, each at least 1, exclude every bad case."""
     for name in scope.sizes:
         position = _position(params, name)
-        if position >= 0 and params.lower_bound_si(isl.dim_type.param, position, 1).is_empty():
+        if position >= 0 and params.lower_bound_val(isl.dim_type.param, position, isl.Val(1)).is_empty():
             return f"where {name} >= 1"
     return None
 

@@ -47,6 +47,8 @@ def _bad_text(place: Place) -> Fault | None:
     if token.type != "BAD":
         return None
     text = token.text
+    if not text.isprintable():
+        return _fault(token, f"the character U+{ord(text[0]):04X} is not allowed outside comments")
     if text[0].isdigit() or (text[0] == "." and len(text) > 1):
         return _fault(token, f"'{text}' is not a number", _number_hint(text))
     if text in ("&", "|"):

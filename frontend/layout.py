@@ -135,12 +135,13 @@ def _begins_statement(tokens: list[Token], i: int, out: list[Token], inside: boo
         return not (inside and out and out[-1].type in ("COMMA", "LPAR"))
     if tokens[i].type != "LSQB":
         return False
-    depth = 0
+    depth = newlines = 0
     while i < len(tokens):
         kind = tokens[i].type
         depth += (kind == "LSQB") - (kind == "RSQB")
-        if kind == "NEWLINE" and depth and inside:
-            return False
+        newlines += kind == "NEWLINE"
+        if newlines > (0 if inside else 1):
+            return False  # a left side stands on one line, or on two
         if depth == 0:
             return i + 1 < len(tokens) and tokens[i + 1].type in ("EQUAL", "UPDATE")
         i += 1

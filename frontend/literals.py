@@ -16,6 +16,7 @@ from .syntax import At
 
 # Exact values may grow under folding; beyond this many bits a fold is refused rather than carried out.
 BITS = 200_000
+EXPONENT = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +26,20 @@ class Literal:
     value: Fraction | float
     whole: bool
     at: At
+    # As the author wrote it, where it is one number; *vast*: its exponent lies beyond what is carried exactly.
+    written: str = ""
+    vast: bool = False
 
     @property
     def text(self) -> str:
-        if isinstance(self.value, float):
-            return str(self.value)
-        return str(self.value.numerator) if self.value.denominator == 1 else f"{float(self.value):g}"
+        if self.written or isinstance(self.value, float):
+            return self.written or str(self.value)
+        if self.value.denominator == 1 and abs(self.value) < 10**20:
+            return str(self.value.numerator)
+        try:
+            return f"{float(self.value):.10g}"
+        except OverflowError:
+            return "this constant"
 
     @property
     def integer(self) -> int | None:
@@ -46,17 +55,18 @@ def number_literal(text: str, at: At) -> Literal:
     mantissa, _, exponent = text.lower().partition("e")
     power = int(exponent or 0)
     digits = Fraction(mantissa)
-    # No format reaches beyond 10^400; the exact rational of 1e99999 would only cost time.
-    if abs(power) > 5000 and digits:
-        power = 5000 if power > 0 else -5000
-    return Literal(digits * Fraction(10) ** power, whole, at)
+    # No format reaches beyond 10^400: a larger exponent gives the same rounding, but is not folded.
+    vast = abs(power) > EXPONENT
+    if vast:
+        power = EXPONENT if power > 0 else -EXPONENT
+    return Literal(digits * Fraction(10) ** power, whole, at, text, vast)
 
 
 def negated(literal: Literal, at: At) -> Literal:
     value = literal.value
-    if isinstance(value, float):
-        return Literal(-value, literal.whole, at)
-    return Literal(-0.0 if value == 0 and not literal.whole else -value, literal.whole, at)
+    written = f"-{literal.written}" if literal.written and not literal.written.startswith("-") else ""
+    negative = -0.0 if value == 0 and not literal.whole else -value
+    return Literal(negative, literal.whole, at, written, literal.vast)
 
 
 _FOLD: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -79,6 +89,8 @@ def fold(op: str, left: Literal, right: Literal, at: At) -> Literal:
     if isinstance(a, float) or isinstance(b, float):
         odd = left if isinstance(a, float) else right
         raise Fault(at, f"constant arithmetic with {odd.text}", "give one operand a type: f32(...)")
+    if left.vast or right.vast:
+        raise Fault(at, "this constant is too long to compute exactly", "write its value")
     if op in ("/", "//", "%") and b == 0:
         raise Fault(right.at, "a constant is divided by 0", "for inf write inf, for nan write nan")
     if a.numerator.bit_length() + b.numerator.bit_length() + b.denominator.bit_length() > BITS:

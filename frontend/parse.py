@@ -27,6 +27,8 @@ class Parsed:
     file: File
     diagnostics: tuple[Diagnostic, ...] = ()
     missing: frozenset[str] = frozenset()
+    # Whether parsing gave up before the end: what is not there may only not have been reached.
+    incomplete: bool = False
 
 
 def parse_source(source: Source) -> Parsed:
@@ -44,7 +46,8 @@ def parse_source(source: Source) -> Parsed:
     driver = _Driver(layout.tokens, _lark().parse_interactive(), faults, missing, layout.stopped)
     file = driver.drive()
     faults.sort(key=lambda f: f.at)
-    return Parsed(file, tuple(_report(source, f) for f in faults[:ERRORS]), frozenset(missing))
+    reports = tuple(_report(source, f) for f in faults[:ERRORS])
+    return Parsed(file, reports, frozenset(missing), driver.stopped or len(faults) >= ERRORS)
 
 
 def _report(source: Source, fault: Fault) -> Diagnostic:

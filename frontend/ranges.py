@@ -76,6 +76,7 @@ def index_range(
     """
     found = own
     where = ""
+    agreed: set[Ends] = {own} if own is not None else set()
     for access, position in _plain_uses(index.text, bodies):
         tensor = scope.tensors.get(access.tensor.text)
         if tensor is None or position >= tensor.rank:
@@ -85,10 +86,12 @@ def index_range(
             continue
         if found is None:
             found, where = ends, tensor.name
-        elif not _agree(found, ends, scope):
+            agreed.add(ends)
+        elif ends not in agreed and not _agree(found, ends, scope):
             first = f"over {_ends_text(found)}" + (f" in {where}" if where else " on the left")
             message = f"'{index.text}' runs {first} and over {_ends_text(ends)} in {tensor.name}"
             raise Fault(access.at, message, "write the range, or promise equality with where")
+        agreed.add(ends)
     if found is None:
         message = f"the range of '{index.text}' is not given by a plain use as a subscript"
         raise Fault(index.at, message, f"write it: {index.text} in 0..N")
@@ -109,9 +112,12 @@ def _agree(a: Ends, b: Ends, scope: Scope) -> bool:
 
 def _plain_uses(index: str, bodies: Sequence[s.Node]) -> Iterator[tuple[s.Access, int]]:
     """Accesses with the bare index as a subscript, outside padded reads and branches whose condition mentions it."""
+    mentioning = _mentioning(index, bodies)
     stack: list[s.Node] = list(reversed(bodies))
     while stack:
         node = stack.pop()
+        if id(node) not in mentioning:
+            continue
         match node:
             case s.Access():
                 for position, sub in enumerate(node.subscripts):
@@ -121,22 +127,29 @@ def _plain_uses(index: str, bodies: Sequence[s.Node]) -> Iterator[tuple[s.Access
             case s.Padded():
                 stack.extend(reversed(node.access.subscripts))
             case s.Select():
-                if not mentions(node.condition, index):
+                if id(node.condition) not in mentioning:
                     stack += [node.other, node.then]
                 stack.append(node.condition)
             case _:
                 stack.extend(reversed(s.parts(node)))
 
 
-def mentions(root: s.Node, name: str) -> bool:
-    """Whether an expression names something."""
-    stack: list[s.Node] = [root]
+def _mentioning(name: str, bodies: Sequence[s.Node]) -> set[int]:
+    """The nodes (by identity) that a name stands in."""
+    found: set[int] = set()
+    stack: list[tuple[s.Node, bool]] = [(body, False) for body in bodies]
     while stack:
-        node = stack.pop()
-        if isinstance(node, s.Name) and node.text == name:
-            return True
-        stack.extend(s.parts(node))
-    return False
+        node, ready = stack.pop()
+        if ready:
+            if any(id(part) in found for part in s.parts(node)):
+                found.add(id(node))
+        elif isinstance(node, s.Name):
+            if node.text == name:
+                found.add(id(node))
+        else:
+            stack.append((node, True))
+            stack.extend((part, False) for part in s.parts(node))
+    return found
 
 
 def merged_ends(first: Ends | None, second: Ends | None, scope: Scope) -> Ends | None:

@@ -8,13 +8,13 @@ position are ordered by the next position or by the order of the equations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import islpy as isl
 
 from ..compiler.ir.affine import UndecidedError, budget, least_point, make_map
-from ..compiler.ir.expr import Index
+from ..compiler.ir.expr import Index, Read
 from ..compiler.ir.program import Nested, Shared, Stage
 from .bounds import domain_formula, image, names_of, reads_of
 from .diagnostic import Fault
@@ -26,11 +26,12 @@ CIRCLE = 3
 
 @dataclass(frozen=True)
 class Edge:
-    """`relation`: { element of the reader -> element of the producer that it reads }."""
+    """`relation`: { element of the reader -> element of the producer that it reads }, by the read at *at*."""
 
     reader: str
     producer: str
     relation: isl.Map
+    at: tuple[int, int]
 
 
 def computation_order(stages: Sequence[tuple[Equation, Stage]], scope: Scope) -> tuple[Nested, ...]:
@@ -124,10 +125,7 @@ def _check_use_before(stages: Sequence[tuple[Equation, Stage]], components: list
                 continue
             if any(home[producer] == home[stage.name] for producer in names[read.tensor]):
                 continue
-            assert read.span is not None
-            start = scope.source.position(read.span)
-            at = (start, start + read.span.width)
-            raise Fault(at, f"'{read.tensor}' is used before it is defined", "move its equation up")
+            raise Fault(_place(read, scope), f"'{read.tensor}' is used before it is defined", "move its equation up")
 
 
 def _check_gathers(
@@ -137,10 +135,15 @@ def _check_gathers(
         for read, _ in reads_of(by_name[name]):
             inside = any(producer in component for producer in of_tensor.get(read.tensor, ()))
             if inside and not all(isinstance(sub, Index) for sub in read.subscripts):
-                assert read.span is not None
-                start = scope.source.position(read.span)
                 message = f"a recurrence cannot read '{read.tensor}' through a gather"
-                raise Fault((start, start + read.span.width), message, "read it at an affine position")
+                raise Fault(_place(read, scope), message, "read it at an affine position")
+
+
+def _place(read: Read, scope: Scope) -> tuple[int, int]:
+    """Where a read stands in the text."""
+    assert read.span is not None
+    start = scope.source.position(read.span)
+    return start, start + read.span.width
 
 
 def _edges(
@@ -162,7 +165,7 @@ def _edges(
             for producer in producers:
                 part = relation.intersect_range(images[producer])
                 if not part.is_empty():
-                    edges.append(Edge(name, producer, part))
+                    edges.append(Edge(name, producer, part, _place(read, scope)))
     return edges
 
 
@@ -171,7 +174,7 @@ def _solve(
 ) -> list[Nested]:
     found = _nest(component, edges, by_name, frozenset())
     if found is None:
-        raise _no_order(component, edges, by_name, equations)
+        raise _no_order(edges, by_name, equations)
     return found
 
 
@@ -203,7 +206,7 @@ def _shared(members: list[str], edges: list[Edge], by_name: Mapping[str, Stage],
                 continue
             if any(not _ordered(e.relation, position, descending).is_empty() for e in edges):
                 continue
-            rest = [Edge(e.reader, e.producer, e.relation.equate(isl.dim_type.in_, position, isl.dim_type.out, position)) for e in edges]
+            rest = [replace(e, relation=e.relation.equate(isl.dim_type.in_, position, isl.dim_type.out, position)) for e in edges]
             rest = [e for e in rest if not e.relation.is_empty()]
             inner = _nest(members, rest, by_name, used | {position})
             if inner is not None:
@@ -223,28 +226,28 @@ def _ordered(relation: isl.Map, position: int, descending: bool) -> isl.Map:
     return relation.order_gt(*arguments) if descending else relation.order_lt(*arguments)
 
 
-def _no_order(
-    component: list[str], edges: list[Edge], by_name: Mapping[str, Stage], equations: Mapping[str, Equation]
-) -> Fault:
+def _no_order(edges: list[Edge], by_name: Mapping[str, Stage], equations: Mapping[str, Equation]) -> Fault:
     """The smallest circle of elements, or the statement that no order was found."""
-    at = next(iter(equations.values())).at
+    hint = "read an element that is computed earlier, or write to another tensor"
     paths: list[tuple[Edge, ...]] = [(e,) for e in edges]
     for length in range(1, CIRCLE + 1):
-        for path in paths:
-            if path[0].reader != path[-1].producer:
-                continue
-            text = _circle_text(path, by_name)
-            if text:
-                hint = "read an element that is computed earlier, or write to another tensor"
-                return Fault(equations[path[0].reader].at, text, hint)
+        closed = [path for path in paths if path[0].reader == path[-1].producer]
+        found = [(*circle, path[0].at) for path in closed[:64] if (circle := _circle(path, by_name))]
+        if found:
+            _, text, at = min(found)
+            return Fault(at, text, hint)
         if length < CIRCLE:
             paths = [(*path, e) for path in paths for e in edges if path[-1].producer == e.reader][:4096]
+    at = next(iter(equations.values())).at
     hint = "read only elements that come earlier (or later) along one index"
     return Fault(at, "no order, index by index, computes this recurrence", hint)
 
 
-def _circle_text(path: tuple[Edge, ...], by_name: Mapping[str, Stage]) -> str | None:
-    """`U[0, 1] needs U[0, 2], which needs U[0, 1]: a circle, at N=4` for a path of reads that closes."""
+def _circle(path: tuple[Edge, ...], by_name: Mapping[str, Stage]) -> tuple[list[int], str] | None:
+    """`U[0, 1] needs U[0, 2], which needs U[0, 1]: a circle, at N=4` for a path of reads that closes.
+
+    With it comes the key by which the least of several circles is chosen: sizes, then the element.
+    """
     whole: Any = path[0].relation
     for edge in path[1:]:
         whole = whole.apply_range(edge.relation)
@@ -264,10 +267,11 @@ def _circle_text(path: tuple[Edge, ...], by_name: Mapping[str, Stage]) -> str | 
         shown.append(_element(by_name[edge.producer].tensor, element))
     where = ", ".join(f"{n}={v}" for n, v in sizes.items())
     at = f" at {where}" if where else ""
+    key = [sum(sizes.values()), *origin]
     if len(path) == 1:
-        return f"{shown[0]} reads itself{at}"
+        return key, f"{shown[0]} reads itself{at}"
     chain = ", which needs ".join([*shown[1:], shown[0]])
-    return f"{shown[0]} needs {chain}: a circle,{at}"
+    return key, f"{shown[0]} needs {chain}: a circle,{at}"
 
 
 def _next_element(

@@ -56,7 +56,7 @@ def scan(source: Source) -> list[Token]:
     """
     text = source.text
     if len(text) > BYTES or len(text.encode(errors="replace")) > BYTES:
-        raise _over(source, 0, f"the file is larger than {BYTES // 1024} KiB", "split it into several files")
+        raise _over(Source(source.path, text[:200]), 0, f"the file is larger than {BYTES // 1024} KiB", "split it into several files")
     control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
     if control:
         at = control.start()

@@ -26,7 +26,7 @@ BUILT_IN = frozenset((*DTYPES, *FUNCTIONS, *REDUCTIONS, "inf", "nan", "true", "f
 INDICES = 12
 RANK = 8
 # Nodes of one kernel after `def`s are expanded: chains of definitions can double at each step.
-EXPANDED = 400_000
+EXPANDED = 100_000
 
 Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
 

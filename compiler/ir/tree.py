@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .program import Extent, Nested, Program, Shared, Stage, Statement, stages_of
+from .program import Extent, Nested, Program, Stage, Statement, stages_of
 from .quasiaffine import Affine, Comparison, Formula, Range, conjunction, end_text
 
 

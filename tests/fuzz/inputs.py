@@ -43,6 +43,32 @@ def mutate(rng: random.Random) -> str:
     return "".join(pieces)
 
 
+ALIKE = (
+    ("+", "-", "*"), ("//", "%"), ("<", "<=", ">", ">=", "==", "!="), ("and", "or"),
+    ("sum", "prod", "max", "min", "argmax", "any"), ("0", "1", "2", "3"),
+)
+
+
+def tweak(rng: random.Random) -> str:
+    """One of the kernels after one or two small changes: often still a program."""
+    text = rng.choice(KERNELS)
+    pieces = PIECE.findall(text)
+    body = next(p for p, piece in enumerate(pieces) if piece == "kernel")
+    changes = rng.randrange(1, 3)
+    while changes:
+        before = list(pieces)
+        at = rng.randrange(body, len(pieces))
+        choices = [kind for kind in ALIKE if pieces[at] in kind]
+        if choices:
+            pieces[at] = rng.choice(choices[0])
+        elif pieces[at].isidentifier() and rng.random() < 0.5:
+            pieces = rename(rng, pieces)
+        elif pieces[at] == ")" and rng.random() < 0.3:
+            pieces[at] = f", {rng.choice(('lanes', 'blocks'))}={rng.choice((1, 2, 4))})"
+        changes -= pieces != before
+    return "".join(pieces)
+
+
 def delete(rng: random.Random, pieces: list[str]) -> list[str]:
     at = rng.randrange(len(pieces))
     return pieces[:at] + pieces[at + rng.randrange(1, 6):]

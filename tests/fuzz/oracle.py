@@ -1,8 +1,8 @@
 """An evaluator of programs that shares nothing with the NumPy reference: one element at a time, on demand.
 
 It finds the equation of an element by trying all indices, follows reads wherever they lead, and so knows no
-order of evaluation, no storage and no masks. A read that the front end should have refused (outside a tensor, of
-an element that nothing defines, of itself) is an `UnsoundError`; a gather out of range is a `GatherError`.
+order of evaluation, no storage and no masks. A read that the front end should have refused (outside a tensor,
+of an element that nothing defines, of itself) is an `UnsoundError`; a gather out of range is a `GatherError`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from tilewright.compiler.ir import expr as e
 from tilewright.compiler.ir import scalar
 from tilewright.compiler.ir.elementary import sequence
 from tilewright.compiler.ir.elementary.evaluate import evaluate
+from tilewright.compiler.ir.quasiaffine import holds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,10 @@ class Oracle:
         self.known: dict[Element, Value] = {}
         self.open: set[Element] = set()
         self.defined: dict[Element, tuple[Stage, dict[str, int]]] = {}
-        for stage in program.stages:
+
+    def define(self) -> None:
+        """Find the equation of every element."""
+        for stage in self.program.stages:
             for env in self.points(stage.ranges, {}):
                 at = tuple(a.evaluate({**self.sizes, **env}) for a in stage.lefts)
                 if (stage.tensor, at) in self.defined:
@@ -66,6 +70,14 @@ class Oracle:
         high = min(a.evaluate(values) for a in first.upper)
         for i in range(low, high):
             yield from self.points(ranges[1:], {**env, first.index: i})
+
+    def run(self) -> dict[str, list[Value]]:
+        """The elements of every output, in row-major order, after computing whatever is defined."""
+        self.define()
+        results = {name: self.output(name) for name in self.program.outputs}
+        for element in self.defined:
+            self.element(element, False)
+        return results
 
     def output(self, name: str) -> list[Value]:
         """All elements of an output, in row-major order."""
@@ -86,7 +98,7 @@ class Oracle:
             raise GatherError(element) if gathered else UnsoundError(f"{name}{list(at)} read at {self.sizes}")
         tensor = self.program.tensors[name]
         if tensor.role == "input":
-            return self.inputs[name][at].item() if tensor.dtype.is_int else float_or_bool(self.inputs[name][at])
+            return plain(self.inputs[name][at])
         if tensor.role == "constant":
             flat = 0
             for position, extent in zip(at, tensor.extents, strict=True):
@@ -149,6 +161,8 @@ class Oracle:
                 raise UnsupportedError(type(node).__name__)
 
     def read(self, node: e.Read, env: dict[str, int]) -> Value:
+        if not holds(node.guard, {**self.sizes, **env}):
+            raise UnsoundError(f"{node.tensor} is read where its guard {node.guard} fails")
         at = tuple(int(self.value(sub, env)) for sub in node.subscripts)
         if node.fill is not None and not self.exists((node.tensor, at)):
             return self.value(node.fill, env)
@@ -174,18 +188,16 @@ class Oracle:
             raise UnsupportedError("mma")
         if order.kind == "ascending":
             return fold(node.op, values, node.dtype)
-        if order.kind == "blocks":
-            groups: dict[tuple[int, ...], list[Value]] = {}
-            for point, value in zip(points, values, strict=True):
-                outer = tuple(point[r.index] for r in node.ranges[:-1])
-                groups.setdefault((*outer, point[inner] // order.size), []).append(value)
-            return fold(node.op, [fold(node.op, g, node.dtype) for _, g in sorted(groups.items())], node.dtype)
-        lanes = [fold(node.op, [v for p, v in zip(points, values, strict=True) if p[inner] % order.size == lane],
-                      node.dtype) for lane in range(order.size)]
-        op = {"sum": "+", "prod": "*"}.get(node.op, node.op)
-        while len(lanes) > 1:
-            lanes = [scalar.binary(op, a, b, node.dtype) for a, b in zip(lanes[::2], lanes[1::2], strict=True)]
-        return lanes[0]
+        parts: dict[tuple[int, ...], list[Value]] = {}
+        if order.kind == "lanes":
+            parts = {(lane,): [] for lane in range(order.size)}
+        for point, value in zip(points, values, strict=True):
+            outer = tuple(point[r.index] for r in node.ranges[:-1])
+            lane, block = (point[inner] % order.size,), (*outer, point[inner] // order.size)
+            parts.setdefault(lane if order.kind == "lanes" else block, []).append(value)
+        sums = [fold(node.op, part, node.dtype) for _, part in sorted(parts.items())]
+        join = fold if order.kind == "blocks" else merged
+        return join(node.op, sums, node.dtype)
 
 
 def fold(op: str, values: Sequence[Value], dtype: DType) -> Value:
@@ -204,10 +216,20 @@ def fold(op: str, values: Sequence[Value], dtype: DType) -> Value:
     return total
 
 
+def merged(op: str, lanes: list[Value], dtype: DType) -> Value:
+    """Neighbours combined until one value is left."""
+    operator = {"sum": "+", "prod": "*"}.get(op, op)
+    while len(lanes) > 1:
+        pairs = zip(lanes[::2], lanes[1::2], strict=True)
+        lanes = [scalar.binary(operator, a, b, dtype) for a, b in pairs]
+    return lanes[0]
+
+
 def same(a: Value, b: Value) -> bool:
     """Equal; NaN equals NaN, and +0 equals -0 (for argmax they are equals, of which the first counts)."""
     return a == b or (a != a and b != b)
 
 
-def float_or_bool(value: Any) -> Value:
-    return bool(value) if value.dtype == bool else float(value)
+def plain(value: Any) -> Value:
+    """A NumPy scalar as a Python one."""
+    return value.item() if value.dtype.kind in "biu" else float(value)
