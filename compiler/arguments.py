@@ -22,6 +22,9 @@ Number = float | int | bool
 # numpy's exact overlap test is exponential in the worst case; beyond this the answer is taken to be yes.
 OVERLAP_WORK = 100_000
 
+# The elements that 47 bits of address could hold.
+LARGEST_SIZE = 1 << 47
+
 
 class ArgumentError(TilewrightError):
     """A call whose arguments do not fit the kernel. Nothing was written."""
@@ -100,7 +103,9 @@ def scalar_value(name: str, dtype: DType, value: Any) -> Number:
 
 
 def _array(tensor: Tensor, value: Any) -> Array:
-    if not isinstance(value, np.ndarray):
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentError(f"{tensor.name} is a masked array; fill it first: {tensor.name}.filled(0)")
+    if type(value) is not np.ndarray:
         if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
             raise ArgumentError(f"{tensor.name} is a {tensor.dtype} array; {type(value).__name__} was given: use np.asarray")
         value = np.asarray(value)
@@ -134,6 +139,9 @@ def _sizes(program: Program, arrays: Mapping[str, Array], given: Mapping[str, An
                 raise ArgumentError(f"{size} is {sizes[size]} by the shape of {whence[size]}, and {value} was given")
         elif size not in sizes:
             raise ArgumentError(f"no input fixes the size {size}: pass {size}= by keyword")
+    for size, value in sizes.items():
+        if value > LARGEST_SIZE:
+            raise ArgumentError(f"{size} is {value}, more than any array can hold")
     for name, array in arrays.items():
         for position, (extent, length) in enumerate(zip(program.tensors[name].extents, array.shape, strict=True)):
             wanted = extent.upper[0].evaluate(sizes)

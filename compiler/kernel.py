@@ -104,11 +104,13 @@ class Kernel:
 
         try:
             values = call(self._function, inputs, sizes)
-        except IndexError as error:
+        except LookupError as error:
+            if type(error) is not LookupError:
+                raise  # NumPy's own IndexError would be a fault of the emitted code
             raise ArgumentError(str(error)) from None
         return dict(zip(self.program.outputs, values, strict=True))
 
-    def interpreted(self, *args: Any, **keywords: Any) -> dict[str, Array]:
+    def interpreted(self, /, *args: Any, **keywords: Any) -> dict[str, Array]:
         """The outputs by name, computed one scalar operation at a time: slow, and independent of NumPy's arithmetic.
 
         Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import islpy as isl
 
-from ..compiler.ir.affine import UndecidedError, decide, make_map, make_set
+from ..compiler.ir.affine import UndecidedError, budget, make_map, make_set
 from ..compiler.ir.expr import Index, Read, Reduce, children
 from ..compiler.ir.program import Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, Formula, Range, Some, conjunction
@@ -75,7 +75,7 @@ def check_reads(
     """Faults of reads that may miss the tensor (or the part of it that is defined)."""
     source = scope.source
     for read, ranges in reads_of(stage):
-        if read.fill is not None or read.tensor not in tensors:
+        if read.tensor not in tensors or (read.fill is not None and tensors[read.tensor].role != "intermediate"):
             continue
         tensor = tensors[read.tensor]
         assert read.span is not None
@@ -83,7 +83,8 @@ def check_reads(
         at = (start, start + read.span.width)
         defining = stages.get(read.tensor, ())
         try:
-            fault = _check_read(read, ranges, tensor, defining, at, scope)
+            with budget():
+                fault = _check_read(read, ranges, tensor, defining, at, scope)
         except UndecidedError:
             fault = Fault(at, f"the bounds of {read.tensor}[..] could not be decided", UNDECIDED)
         if fault:
@@ -93,11 +94,16 @@ def check_reads(
 def _check_read(
     read: Read, ranges: tuple[Range, ...], tensor: Tensor, defining: Sequence[Stage], at: tuple[int, int], scope: Scope
 ) -> Fault | None:
+    if read.fill is not None:
+        if _whole_box(tensor, defining, scope):
+            return None
+        message = f"a padded read of '{read.tensor}', which is not defined on a whole box"
+        return Fault(at, message, "declare it with let and define it everywhere, or use a guard: ... if c else ...")
     if tensor.role == "intermediate":
         bad = _outside_defined(read, ranges, defining, scope)
     else:
         bad = _outside_box(read, ranges, tensor, scope)
-    if bad is None or decide(bad.is_empty):
+    if bad is None or bad.is_empty():
         return None
     relevant = _relevant(read, ranges, tensor, scope)
     shown = least_example(bad, relevant)
@@ -182,6 +188,22 @@ def _outside_defined(
     if not data:
         return missed
     return missed.project_out(isl.dim_type.set, len(ranges), len(data))
+
+
+def _whole_box(tensor: Tensor, defining: Sequence[Stage], scope: Scope) -> bool:
+    """Whether an intermediate is defined everywhere between the ends of its dimensions."""
+    extents = scope.tensors[tensor.name].extents
+    names = tuple(f"position{p}" for p in range(len(extents)))
+    inside: list[Formula] = []
+    for name, ends in zip(names, extents, strict=True):
+        if ends is None:
+            return False
+        index = Affine.name(name)
+        inside += [Comparison("<=", a, index) for a in ends[0]] + [Comparison("<", index, b) for b in ends[1]]
+    box = make_set(scope.sizes, names, conjunction(scope.context, *inside))
+    for stage in defining:
+        box = box.subtract(image(stage, scope))
+    return box.is_empty()
 
 
 def _same_range(sub: object, box: Range, by_name: Mapping[str, Range], whole: tuple[Range, ...], read: Read) -> bool:

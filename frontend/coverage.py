@@ -7,7 +7,7 @@ from itertools import combinations
 
 import islpy as isl
 
-from ..compiler.ir.affine import UndecidedError, decide, least_point, make_map, make_set
+from ..compiler.ir.affine import UndecidedError, budget, decide, least_point, make_map, make_set
 from ..compiler.ir.program import Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, Some, conjunction
 from .bounds import UNDECIDED, defined_box, domain_formula, image, names_of, reductions_of
@@ -20,7 +20,9 @@ from .syntax import Equation
 def check_once(tensor: Tensor, stages: Sequence[tuple[Equation, Stage]], scope: Scope) -> Iterator[Fault]:
     """Faults of a tensor that is defined twice somewhere, outside its shape, or (declared) not everywhere."""
     try:
-        yield from _check_once(tensor, stages, scope)
+        with budget():
+            faults = list(_check_once(tensor, stages, scope))
+        yield from faults
     except UndecidedError:
         yield Fault(stages[0][0].at, f"whether '{tensor.name}' is defined everywhere and once could not be decided", UNDECIDED)
 

@@ -109,6 +109,8 @@ class _Driver:
             except Fault as fault:
                 self.faults.append(fault)
                 i = self._recover(i)
+                if i < 0:
+                    break
                 continue
             i += 1
             if token.type in ("NL", "LBRACE"):

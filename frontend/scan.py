@@ -26,7 +26,7 @@ _SYMBOLS = {
 }  # fmt: skip
 
 _PATTERN = re.compile(
-    r"""(?P<BLANK>[ \t]+|\#[^\n]*)
+    r"""(?P<BLANK>[ \t]+|\#[^\r\n]*)
     |(?P<NEWLINE>\r?\n)
     |(?P<NAME>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<NUMBER>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_]|\.(?!\.)))

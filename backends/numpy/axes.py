@@ -77,29 +77,35 @@ class Axes:
         """For each subscript, whether it is proved to lie in the tensor all over the box (True for a gather)."""
         tensor = self.program.tensors[read.tensor]
         plain = read.guard == All() and read.fill is None
-        names: set[str] = set()
-        for sub in read.subscripts:
-            if isinstance(sub, Index):
-                names.update(substitute(sub.affine).names())
-        if plain and all(n in self.exact or n not in self.box for n in names):
-            return [True] * tensor.rank  # the checker has proved it
-        return [
-            not isinstance(sub, Index) or self._within(substitute(sub.affine), extent)
-            for sub, extent in zip(read.subscripts, tensor.extents, strict=True)
-        ]
+        safe: list[bool] = []
+        for sub, extent in zip(read.subscripts, tensor.extents, strict=True):
+            if not isinstance(sub, Index):
+                safe.append(True)
+                continue
+            position = substitute(sub.affine)
+            varies = any(n in self.vector for n in position.names())
+            exact = all(n in self.exact or n not in self.box for n in position.names())
+            # The checker has proved it for every instance. But Python's loops run even where a vector index has
+            # no value at all, and then there is no instance.
+            safe.append((plain and exact and varies) or self._within(position, extent))
+        return safe
 
     def _within(self, position: Affine, extent: Extent) -> bool:
+        found = self.box.get(position.bare or "")
+        if found is not None and Affine() in found[0] and extent.size in found[1] and extent.lower == (Affine(),):
+            return True
         outside = [Comparison("<", position, a) for a in extent.lower[:1]]
         outside += [Comparison(">=", position, b) for b in extent.upper[:1]]
         if len(extent.lower) > 1 or len(extent.upper) > 1:
             return False
-        return self.never(Some(tuple(outside)))
+        return self.never(Some(tuple(outside)), loops_only=not any(n in self.vector for n in position.names()))
 
-    def never(self, formula: Formula) -> bool:
-        """Whether a condition is proved false all over the box."""
-        names = tuple(self.box)
+    def never(self, formula: Formula, loops_only: bool = False) -> bool:
+        """Whether a condition is proved false all over the box; *loops_only*: even where a vector index has no value."""
+        names = tuple(n for n in self.box if not loops_only or n not in self.vector)
         parts: list[Formula] = [self.program.context, formula]
-        for name, (lower, upper) in self.box.items():
+        for name in names:
+            lower, upper = self.box[name]
             parts.append(Range(name, lower, upper).formula())
         others = _other_names(parts, (*names, *self.program.sizes))
         try:
@@ -111,7 +117,7 @@ class Axes:
         """Whether an expression of sizes and loop indices is proved to be at least 0 (wherever it matters)."""
         if value.constant >= 0 and all(isinstance(t, str) and f > 0 and t in self.program.sizes for t, f in value.terms):
             return True
-        return self.never(Comparison("<", value, Affine()))
+        return self.never(Comparison("<", value, Affine()), loops_only=True)
 
 
 def _other_names(formulas: Sequence[Formula], known: Sequence[str]) -> tuple[str, ...]:

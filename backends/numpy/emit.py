@@ -10,6 +10,7 @@ import re
 
 from ...compiler.ir.dtype import DTYPES
 from ...compiler.ir.elementary import FUNCTIONS, sequence
+from ...compiler.ir.expr import Read, postorder
 from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
 from ...compiler.ir.quasiaffine import Range
 from ...compiler.ir.tree import loop_variable
@@ -109,17 +110,21 @@ def _emit_order(
             body.line("")
         for line in equation_text(program, stage):
             body.line(f"# {line}")
-        if not alone:
-            _allocate(program, stage, names, body, ready)
+        for tensor in _waiting(program, stage, ready, alone):
+            emitter = StageEmitter(program, names, Axes(program, ()), body)
+            allocate(emitter, tensor)
+            ready.add(tensor)
         emit_stage(program, stage, names, body, Carried(loops), alone)
         ready.add(stage.tensor)
 
 
-def _allocate(program: Program, stage: Stage, names: Names, body: Writer, ready: set[str]) -> None:
-    if stage.tensor not in ready:
-        emitter = StageEmitter(program, names, Axes(program, ()), body)
-        allocate(emitter, stage.tensor)
-        ready.add(stage.tensor)
+def _waiting(program: Program, stage: Stage, ready: set[str], alone: bool) -> list[str]:
+    """The tensors to allocate before a stage: its own, and any it only seems to read (under a guard that never holds)."""
+    wanted = [] if alone else [stage.tensor]
+    for node in postorder(stage.value):
+        if isinstance(node, Read) and program.tensors[node.tensor].role not in ("input", "constant"):
+            wanted.append(node.tensor)
+    return [t for t in dict.fromkeys(wanted) if t not in ready]
 
 
 def _emit_shared(
@@ -128,8 +133,10 @@ def _emit_shared(
     stages = [program.stage(name) for name in stages_of((item,))]
     if not loops:
         body.line("")
-        for stage in stages:
-            _allocate(program, stage, names, body, ready)
+        for tensor in dict.fromkeys(s.tensor for s in stages):
+            if tensor not in ready:
+                allocate(StageEmitter(program, names, Axes(program, ()), body), tensor)
+                ready.add(tensor)
     variable = loop_variable(stages, item.position, [name for name, _ in loops.values()])
     assert item.extent is not None
     emitter = StageEmitter(program, names, Axes(program, ()), body)

@@ -27,7 +27,7 @@ from ...compiler.ir.expr import (
     postorder,
 )
 from ...compiler.ir.program import Extent, Program
-from ...compiler.ir.quasiaffine import Affine, Comparison
+from ...compiler.ir.quasiaffine import Affine, Comparison, Some
 from ...compiler.ir.trampoline import Deep
 from .axes import Axes, substitution
 from .casts import binary_text, cast_text, fma_text, unary_text
@@ -295,7 +295,9 @@ class Expressions:
             positions.append(value)
         axes = frozenset[str]().union(*(v.axes for v in positions))
         texts = ", ".join(v.text for v in positions)
-        reach = all(safe) and node.fill is None
+        gathered = not all(isinstance(sub, Index) for sub in node.subscripts)
+        # Where a gather does not matter, its tensor may even be empty.
+        reach = all(safe) and node.fill is None and not (gathered and wanted is not None)
         text = f"{name}[{texts}]" if reach else f"clipped({name}, {texts})"
         value = Value(text, axes)
         if outside:
@@ -344,8 +346,20 @@ class Expressions:
             text = line[span.column - 1 : span.column - 1 + span.width]
         names = sorted({n for n in self.axes.box if n in _words(text)})
         keywords = "".join(f", {n}={self.integer(Affine.name(n)).text}" for n in names if n.isidentifier())
-        call = f"checked({value.text}, {size}, {node.tensor!r}, {text!r}, {wanted or 'True'}{keywords})"
+        # Where another axis has no positions, nothing is read.
+        empty = [self.axes.box[n] for n in self.axes.vector if n not in value.axes]
+        tests = [f"({self._length_text(*ends)} > 0)" for ends in empty if not self._never_empty(ends)]
+        wanted = " & ".join([*([wanted] if wanted else []), *tests]) or "True"
+        call = f"checked({value.text}, {size}, {node.tensor!r}, {text!r}, {wanted}{keywords})"
         return self.named(Value(call, value.axes), "p")
+
+    def _length_text(self, lower: tuple[Affine, ...], upper: tuple[Affine, ...]) -> str:
+        low, high = self.ends("max", lower), self.ends("min", upper)
+        return high if low == "0" else f"{high} - ({low})"
+
+    def _never_empty(self, ends: tuple[tuple[Affine, ...], tuple[Affine, ...]]) -> bool:
+        empty = Some(tuple(Comparison("<=", b, a) for a in ends[0] for b in ends[1]))
+        return self.axes.never(empty, loops_only=True)
 
     def sliced(self, node: Read, positions: list[Affine]) -> Value | None:
         """The read by basic slicing, or None where some position is no plain slice."""

@@ -199,7 +199,7 @@ def clipped(array, *index):
 
 
 def checked(position, extent, tensor, text, wanted, **indices):
-    """position, clipped into 0..extent; where *wanted*, a position outside raises IndexError and names it."""
+    """position, clipped into 0..extent; where *wanted*, a position outside raises LookupError and names it."""
     outside = wanted & ((position < 0) | (position >= extent))
     if np.any(outside):
         shape = np.shape(outside)
@@ -208,5 +208,5 @@ def checked(position, extent, tensor, text, wanted, **indices):
         for name, index in indices.items():
             at = int(np.broadcast_to(index, shape)[first])
             text = re.sub(rf"\b{name}\b", str(at), text)
-        raise IndexError(f"{text} = {value} is outside 0..{extent} of {tensor}")
+        raise LookupError(f"{text} = {value} is outside 0..{extent} of {tensor}")
     return np.clip(position, 0, max(extent - 1, 0))

@@ -1,1 +1,58 @@
+"""The command line, `txc`: a file a command."""
 
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ... import __version__
+from ..ir.errors import TilewrightError
+from .check import check
+from .emit import emit
+from .run import run
+from .show import show
+
+MANY = ("--size", "--input", "--save", "--scalar")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="txc")
+def cli() -> None:
+    """Check, show, emit and run Tilewright kernels (.tx files).
+
+    Exit status: 0 done, 1 refused or failed check, 2 wrong usage.
+    """
+
+
+for command in (check, show, emit, run):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run txc; ends the process with its exit status."""
+    words = expanded(sys.argv[1:] if arguments is None else arguments)
+    try:
+        cli.main(words, prog_name="txc")
+    except TilewrightError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)
+
+
+def expanded(words: Sequence[str]) -> list[str]:
+    """`--size M=64 K=96` as `--size M=64 --size K=96`: an option that takes NAME=VALUE takes several."""
+    result: list[str] = []
+    option = ""
+    for word in words:
+        if word in MANY:
+            option = word
+            continue
+        if option and "=" in word and not word.startswith("-"):
+            result += [option, word]
+            continue
+        if option and (not result or result[-2:-1] != [option]):
+            result.append(option)  # the option without a value: click says so
+        option = ""
+        result.append(word)
+    return result

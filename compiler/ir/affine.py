@@ -20,6 +20,9 @@ OPERATIONS = 2_000_000
 
 T = TypeVar("T")
 
+# The budget in force, if there is one.
+_running: list[int] = []
+
 
 class UndecidedError(Exception):
     """isl did not decide a question within the budget; the asker must refuse."""
@@ -33,6 +36,10 @@ def budget(operations: int = OPERATIONS) -> Iterator[None]:
         UndecidedError: the limit was reached.
     """
     context = isl.DEFAULT_CONTEXT
+    if _running:
+        yield  # the outermost budget holds
+        return
+    _running.append(operations)
     context.reset_operations()
     context.set_max_operations(operations)
     try:
@@ -42,6 +49,7 @@ def budget(operations: int = OPERATIONS) -> Iterator[None]:
             raise UndecidedError from error
         raise
     finally:
+        _running.clear()
         context.set_max_operations(0)
         context.reset_operations()
 

@@ -189,6 +189,8 @@ kernel g(x: f32[N], at: i32[T]) -> (y: f32[T], z: f32[T]) {
 """
     y, z = run(text, x=f32([1, 2, 3]), at=np.array([-1, 0, 2, 3, 2**31 - 1], np.int32))
     assert (y.tolist(), z.tolist()) == ([-1, 1, 3, -1, -1], [7, 1, 3, 7, 7])
+    y, z = run(text, x=f32([]), at=np.array([0, -1], np.int32))
+    assert (y.tolist(), z.tolist()) == ([-1, -1], [7, 7])
 
 
 def test_a_gather_out_of_range_is_an_error_before_anything_is_written() -> None:

@@ -184,3 +184,22 @@ def test_open_21_outputs_that_cannot_hold_the_result_are_refused(out: Array, wor
 def test_open_21_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises((tw.ArgumentError, TypeError), match=words):
         kernel_of(PLAIN)(**arguments)
+
+
+def test_open_21_subclasses_of_arrays() -> None:
+    with pytest.warns(PendingDeprecationWarning):
+        matrix = np.matrix(BASE[:, :, 0])
+    y, s = kernel_of(STRIDED)(x=matrix)
+    assert type(y) is np.ndarray
+    assert s.tolist() == [42, 140, 238, 336, 434]
+    # A mask would be lost without a word.
+    with pytest.raises(tw.ArgumentError, match="mask"):
+        kernel_of(STRIDED)(x=np.ma.masked_less(BASE[:, :, 0], 10))
+
+
+@pytest.mark.parametrize("size", [-1, 2.0, 2**63, "3", None, True])
+def test_open_21_a_size_is_a_whole_number(size: Any) -> None:
+    kernel = kernel_of("kernel ramp(N: size) -> (y: i64[N]) {\n    y[i] = i\n}\n")
+    with pytest.raises(tw.ArgumentError, match=r"\bN\b"):
+        kernel(N=size)
+    assert kernel(N=3).tolist() == [0, 1, 2]

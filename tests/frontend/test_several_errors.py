@@ -84,6 +84,16 @@ kernel f(X f32[N]) -> (Y: f32[N]) {
     assert [(line, column) for line, column, _ in found] == [(1, 12)]
 
 
+def test_a_refused_form_in_a_header_is_one_error() -> None:
+    found = places("""\
+kernel f(X: f32[N]) -> (Y: f32[N]) where 1 <= N <= 4 {
+    Y[i] = X[i]
+}
+""")
+    assert [(line, column) for line, column, _ in found] == [(1, 42)]
+    assert "comparisons do not chain" in found[0][2]
+
+
 def test_at_most_twenty_errors_are_reported() -> None:
     lines = "".join(f"    T{i}[j] = X[j] ** {i}\n" for i in range(50))
     found = places(f"kernel f(X: f32[N]) -> (Y: f32[N]) {{\n{lines}    Y[i] = X[i]\n}}\n")

@@ -134,7 +134,7 @@ INPUTS: dict[str, tuple[bytes, str | None]] = {
                                                       + " else true)" * 6_000 + " else 0"), None),
     "5,000 uses that agree by a promise": (equal_by_promise(5_000), "accepted"),
     "1,000 different subscripts": (many_subscripts(1_000), "accepted"),
-    "4,000 different subscripts": (many_subscripts(4_000), None),
+    "2,000 different subscripts": (many_subscripts(2_000), None),
     "a doubled element": (doubled("X[i]", 60), "accepted"),
     "a doubled choice of numbers": (doubled("(1 if a > 0 else 0)", 60), None),
     "a doubled number": (doubled("1", 60), None),

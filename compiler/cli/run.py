@@ -1,0 +1,153 @@
+"""txc run: a kernel on random or given inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import numpy as np
+
+from ..arguments import Array, Number
+from ..inputs import default_scalars, default_sizes, random_inputs
+from ..ir.program import Program
+from ..kernel import Kernel
+from .common import pairs, read_kernel
+
+SMALL = 5
+
+
+@click.command(epilog="Example: txc run examples/matmul_silu.tx --size M=64 K=96 N=80 --seed 0 --check")
+@click.argument("file")
+@click.option("--kernel", "name", help="The kernel, where the file holds several.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="Sizes; those not given are chosen.")
+@click.option("--scalar", "scalars", multiple=True, metavar="NAME=X ...", help="Scalar arguments.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=F.npy ...", help="Inputs from files; the others are random.")
+@click.option("--save", "saves", multiple=True, metavar="NAME=F.npy ...", help="Write outputs to files.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--check", "wants_check", is_flag=True, help="Compare with the scalar interpreter, bit for bit, at small sizes.")
+def run(
+    file: str,
+    name: str | None,
+    sizes: tuple[str, ...],
+    scalars: tuple[str, ...],
+    inputs: tuple[str, ...],
+    saves: tuple[str, ...],
+    seed: int,
+    wants_check: bool,
+) -> None:
+    """Run the definition of a kernel in FILE and print a summary of its outputs."""
+    kernel = read_kernel(file, name)
+    program = kernel.program
+    tensors = [n for n in program.parameters if n in program.tensors]
+    arrays = {n: _read(n, path) for n, path in pairs("--input", inputs, tensors).items()}
+    targets = pairs("--save", saves, program.outputs)
+    values = {n: _number(n, v) for n, v in pairs("--scalar", scalars, tuple(program.scalars)).items()}
+    chosen = {n: _size(n, v) for n, v in pairs("--size", sizes, program.sizes).items()}
+    all_sizes = _sizes(program, chosen, arrays)
+    arguments: dict[str, Any] = {**random_inputs(program, all_sizes, seed), **arrays, **default_scalars(program, values), **all_sizes}
+    start = time.perf_counter()
+    result = kernel(**arguments)
+    elapsed = time.perf_counter() - start
+    results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    click.echo(f"{kernel.signature}\n  {_shown(all_sizes)}, seed {seed}: {elapsed * 1e3:.1f} ms")
+    for output, array in results.items():
+        click.echo(summary(output, array))
+    for output, path in targets.items():
+        _write(path, results[output])
+    if wants_check:
+        equal = check_bits(kernel, all_sizes, values, seed)
+        click.echo(equal[1])
+        sys.exit(0 if equal[0] else 1)
+
+
+def _number(name: str, text: str) -> Number:
+    if text in ("true", "false"):
+        return text == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise click.UsageError(f"--scalar {name} takes a number, not '{text}'")
+
+
+def _size(name: str, text: str) -> int:
+    if not text.isdigit():
+        raise click.UsageError(f"--size {name} takes a whole number of at least 0, not '{text}'")
+    return int(text)
+
+
+def _read(name: str, path: str) -> Array:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"cannot read {name} from {path}: {error}") from None
+
+
+def _write(path: str, array: Array) -> None:
+    try:
+        np.save(path, array)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error}") from None
+
+
+def _sizes(program: Program, given: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, int]:
+    fixed = dict(given)
+    for name, array in arrays.items():
+        for extent, length in zip(program.tensors[name].extents, array.shape, strict=False):
+            size = extent.size.bare if extent.size is not None else None
+            if size is not None:
+                fixed.setdefault(size, int(length))
+    sizes = default_sizes(program, fixed, 16)
+    if sizes is None:
+        promises = ", ".join(p.text for p in program.promises)
+        raise click.UsageError(f"no sizes fit {_shown(fixed)}" + (f" and where {promises}" if promises else ""))
+    return sizes
+
+
+def _shown(sizes: Mapping[str, int]) -> str:
+    return " ".join(f"{n}={v}" for n, v in sizes.items()) or "no sizes"
+
+
+def summary(name: str, array: Array) -> str:
+    """An output in a line or two: type, shape, range, first elements, and a hash of its bits."""
+    head = f"  {name}: {array.dtype.name}{list(array.shape)}"
+    if array.size == 0:
+        return f"{head} empty"
+    wide = array.astype(np.float64)
+    first = " ".join(f"{v:.6g}" for v in wide.reshape(-1)[:4])
+    with np.errstate(all="ignore"):
+        spread = f"min {np.min(wide):.6g}  max {np.max(wide):.6g}  mean {np.mean(wide):.6g}"
+    return f"{head}  {spread}\n    {first}{' ...' if array.size > 4 else ''}  bits {digest(array)}"
+
+
+def digest(array: Array) -> str:
+    """The first 16 hex digits of the SHA-256 of an array's bits; every NaN counts as the same."""
+    return hashlib.sha256(canonical(array)).hexdigest()[:16]
+
+
+def canonical(array: Array) -> bytes:
+    """The bits of an array in row-major order, each NaN replaced by the one of the value nan."""
+    kept = np.array(array, order="C", copy=True)
+    if kept.dtype.kind not in "iub":
+        kept[np.isnan(kept)] = np.nan
+    return kept.tobytes()
+
+
+def check_bits(kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Number], seed: int) -> tuple[bool, str]:
+    """Compare the NumPy reference with the scalar interpreter at sizes of at most SMALL (or those of the kernel's promises)."""
+    program = kernel.program
+    limits = {n: max(v, 0) for n, v in sizes.items()}
+    small = default_sizes(program, {n: v for n, v in sizes.items() if v <= SMALL}, SMALL, limits) or dict(sizes)
+    arguments: dict[str, Any] = {**random_inputs(program, small, seed), **default_scalars(program, scalars), **small}
+    result = kernel(**arguments)
+    results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    wanted = kernel.interpreted(**arguments)
+    differing = [n for n in program.outputs if canonical(results[n]) != canonical(wanted[n])]
+    if differing:
+        return False, f"  DIFFERS from the interpreter at {_shown(small)}: {', '.join(differing)}"
+    return True, f"  checked: the same bits as the scalar interpreter, at {_shown(small)}"

@@ -1,0 +1,85 @@
+"""txc show: the program behind a kernel."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from ...passes.dependence import dependences
+from ..ir.affine import UndecidedError
+from ..ir.show import accesses_text, domains_text, relation_text, tensors_text, tree_text
+from ..ir.tree import definition_tree
+from ..kernel import Kernel
+from .common import read_kernels
+
+
+@click.command(epilog="Example: txc show --domains --accesses --dependences examples/matmul_silu.tx")
+@click.argument("file")
+@click.option("--kernel", "name", help="Only the kernel of this name.")
+@click.option("--domains", is_flag=True, help="Statements and the instances they have.")
+@click.option("--accesses", is_flag=True, help="What each statement writes and reads.")
+@click.option("--dependences", "wants_dependences", is_flag=True, help="What must run before what.")
+@click.option("--loops", is_flag=True, help="The loop nest of the definition.")
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def show(
+    file: str, name: str | None, domains: bool, accesses: bool, wants_dependences: bool, loops: bool, as_json: bool
+) -> None:
+    """Show the tensors and the loop nest of a kernel in FILE, or what the options ask for."""
+    kernels = read_kernels(file)
+    if name is not None and name not in kernels:
+        raise click.UsageError(f"{file} has no kernel '{name}'; it holds {', '.join(kernels)}")
+    chosen = [k for n, k in kernels.items() if name in (None, n)]
+    if as_json:
+        click.echo(json.dumps([_record(k) for k in chosen], indent=2))
+        return
+    everything = not (domains or accesses or wants_dependences or loops)
+    for kernel in chosen:
+        program = kernel.program
+        click.echo(f"kernel {kernel.signature}")
+        sections = [
+            ("tensors", everything, lambda: tensors_text(program)),
+            ("domains", domains, lambda: domains_text(program)),
+            ("accesses", accesses, lambda: accesses_text(program)),
+            ("dependences", wants_dependences, lambda: dependences_text(kernel)),
+            ("loops", everything or loops, lambda: tree_text(program, definition_tree(program))),
+        ]
+        for title, wanted, text in sections:
+            if wanted:
+                click.echo(f"\n{title}\n" + "\n".join(f"  {line}" for line in text().splitlines()))
+
+
+def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
+    iterators = {s.name: s.iterators for s in kernel.program.statements}
+    try:
+        found = dependences(kernel.program)
+    except UndecidedError:
+        raise click.ClickException("isl did not compute the dependences within its budget") from None
+    return [
+        (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target])) for d in found
+    ]
+
+
+def dependences_text(kernel: Kernel) -> str:
+    """A line for each dependence; those that only order the updates of an accumulator are marked."""
+    lines = [
+        f"{'reduction' if reduction else 'strict':9} {kind:6} {tensor:8} {relation}"
+        for kind, tensor, reduction, relation in _rows(kernel)
+    ]
+    return "\n".join(lines) or "none"
+
+
+def _record(kernel: Kernel) -> dict[str, object]:
+    program = kernel.program
+    return {
+        "kernel": kernel.name,
+        "signature": kernel.signature,
+        "tensors": tensors_text(program).splitlines(),
+        "domains": domains_text(program).splitlines(),
+        "accesses": accesses_text(program).splitlines(),
+        "dependences": [
+            {"kind": kind, "tensor": tensor, "reduction": reduction, "relation": relation}
+            for kind, tensor, reduction, relation in _rows(kernel)
+        ],
+        "loops": tree_text(program, definition_tree(program)).splitlines(),
+    }

@@ -1,0 +1,135 @@
+"""Memory-based dependences of a program, those of reductions kept apart.
+
+Two instances depend on each other if they touch the same element, one of them writing, and the definition runs
+one before the other. Between the updates of one accumulator the dependence is that of a *reduction*: it alone
+may be relaxed, and only with permission. Value-based flow would not do here: it names only the last writer, so
+that dropping the reduction's own dependences would lose the order between its start and its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import islpy as isl
+
+from ..compiler.ir.affine import decide, make_map
+from ..compiler.ir.program import Access, Program, Statement
+from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction
+from ..compiler.ir.tree import Guard, Leaf, Loop, Node, definition_tree
+
+Kind = Literal["flow", "anti", "output"]
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """`relation`: { instance of *source* -> instance of *target* that must run after it }.
+
+    flow: the target reads what the source wrote; anti: it overwrites what the source read; output: it
+    overwrites what the source wrote. *reduction*: both are updates of one accumulator.
+    """
+
+    source: str
+    target: str
+    kind: Kind
+    tensor: str
+    relation: isl.Map
+    reduction: bool
+
+
+def dependences(program: Program) -> tuple[Dependence, ...]:
+    """Every dependence of the definition, in the order of the statements.
+
+    Raises:
+        UndecidedError: isl gave up.
+    """
+    times = time_maps(program, definition_tree(program))
+    return tuple(decide(lambda: list(_dependences(program, times))))
+
+
+def _dependences(program: Program, times: dict[str, isl.Map]) -> Iterator[Dependence]:
+    statements = program.statements
+    touching: dict[str, list[tuple[Statement, Access]]] = {}
+    for statement in statements:
+        for access in statement.accesses:
+            touching.setdefault(access.tensor, []).append((statement, access))
+    order = {s.name: i for i, s in enumerate(statements)}
+    found: list[Dependence] = []
+    for tensor, accesses in touching.items():
+        for source, first in accesses:
+            for target, second in accesses:
+                kind = _kind(first, second)
+                if kind is None:
+                    continue
+                pairs = program.relation(source, first).apply_range(program.relation(target, second).reverse())
+                pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
+                if not pairs.is_empty():
+                    reduction = source.name == target.name and source.kind in ("update", "merge") and _accumulates(source, tensor)
+                    found.append(Dependence(source.name, target.name, kind, tensor, pairs.coalesce(), reduction))
+    yield from _merged(found, order)
+
+
+def _kind(first: Access, second: Access) -> Kind | None:
+    if first.kind == "write":
+        return "output" if second.kind == "write" else "flow"
+    return "anti" if second.kind == "write" else None
+
+
+def _accumulates(statement: Statement, tensor: str) -> bool:
+    return statement.reduction is not None and statement.tensor == tensor
+
+
+def _merged(found: Sequence[Dependence], order: dict[str, int]) -> Iterator[Dependence]:
+    """One dependence for each pair, kind and tensor, sorted."""
+    groups: dict[tuple[int, int, str, str], Dependence] = {}
+    for d in found:
+        key = (order[d.source], order[d.target], d.kind, d.tensor)
+        other = groups.get(key)
+        relation = d.relation if other is None else other.relation.union(d.relation).coalesce()
+        groups[key] = Dependence(d.source, d.target, d.kind, d.tensor, relation, d.reduction)
+    for key in sorted(groups):
+        yield groups[key]
+
+
+def time_maps(program: Program, tree: Sequence[Node]) -> dict[str, isl.Map]:
+    """When each instance runs: { statement[iterators] -> [place, index, place, index, ..] }.
+
+    Places alternate with loop indices, outermost first; instances are compared in lexicographic order.
+    """
+    leaves = list(_leaves(tree, (), (), ()))
+    depth = max((len(time) for _, time, _, _ in leaves), default=0)
+    statements = {s.name: s for s in program.statements}
+    found: dict[str, isl.Map] = {}
+    for leaf, time, indices, conditions in leaves:
+        statement = statements[leaf.statement]
+        padded = (*time, *(Affine() for _ in range(depth - len(time))))
+        formula = conjunction(program.context, *conditions)
+        times = make_map(program.sizes, indices, padded, formula)
+        instances = make_map(program.sizes, indices, leaf.instance, formula, target=statement.name)
+        placed = instances.reverse().apply_range(times).intersect_domain(program.domain(statement))
+        other = found.get(statement.name)
+        found[statement.name] = placed if other is None else other.union(placed)
+    return found
+
+
+def _leaves(
+    nodes: Sequence[Node], time: tuple[Affine, ...], indices: tuple[str, ...], conditions: tuple[Formula, ...]
+) -> Iterator[tuple[Leaf, tuple[Affine, ...], tuple[str, ...], tuple[Formula, ...]]]:
+    """Every leaf with its time vector, the loop indices around it, and what holds there."""
+    for place, node in enumerate(nodes):
+        here = (*time, Affine.number(place))
+        match node:
+            case Leaf():
+                yield node, here, indices, conditions
+            case Guard(condition, body):
+                yield from _leaves(body, here, indices, (*conditions, condition))
+            case Loop():
+                index = Affine.name(node.index)
+                bounds: list[Formula] = []
+                if not node.hull:
+                    bounds += [Comparison("<=", a, index) for a in node.lower]
+                    bounds += [Comparison("<", index, b) for b in node.upper]
+                step = index.scaled(-1) if node.descending else index
+                inner = (*conditions, *bounds)
+                yield from _leaves(node.body, (*here, step), (*indices, node.index), inner)
