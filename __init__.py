@@ -1,9 +1,9 @@
 """Tilewright: a compiler for small tensor programs that keeps the bits of their definition.
 
-    import tilewright as tw
+import tilewright as tw
 
-    kernel = tw.load("matmul_silu.tx")["matmul_silu"]
-    Y = kernel(A, W)
+kernel = tw.load("matmul_silu.tx")["matmul_silu"]
+Y = kernel(A, W)
 """
 
 from __future__ import annotations

@@ -32,24 +32,53 @@ HARNESS = Path(__file__).parent / "elementary_harness.c"
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 
 # Where f64 arguments are drawn uniformly, besides random bits.
-RANGES = {"exp": (-746.0, 710.0), "exp2": (-1076.0, 1025.0), "log": (0.0, 4.0), "log2": (0.0, 4.0),
-          "tanh": (-4.0, 4.0), "erf": (-6.0, 6.0),
-          "sin": (-100.0, 100.0), "cos": (-100.0, 100.0), "rsqrt": (0.0, 4.0)}
+RANGES = {
+    "exp": (-746.0, 710.0),
+    "exp2": (-1076.0, 1025.0),
+    "log": (0.0, 4.0),
+    "log2": (0.0, 4.0),
+    "tanh": (-4.0, 4.0),
+    "erf": (-6.0, 6.0),
+    "sin": (-100.0, 100.0),
+    "cos": (-100.0, 100.0),
+    "rsqrt": (0.0, 4.0),
+}
 # Beyond these, sin and cos take their second reduction.
 SPLIT = {"f32": 131072.0, "f64": 2.0**30}
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/",
-          "lt": "<", "le": "<=", "eq": "==", "ieq": "==", "ult": "<",
-          "iadd": "+", "isub": "-", "imul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+_INFIX = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "lt": "<",
+    "le": "<=",
+    "eq": "==",
+    "ieq": "==",
+    "ult": "<",
+    "iadd": "+",
+    "isub": "-",
+    "imul": "*",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "shl": "<<",
+    "shr": ">>",
+}
 
 
 def c_text(seq: Sequence) -> str:
     """The C function `number function(number x)` of *seq*."""
     types = {"f": "number", "i": "word", "b": "int"}
-    lines = [f"const {types[sort]} v{k} = {_expression(k, op, seq)};"
-             for k, (op, sort) in enumerate(zip(seq.ops, seq.sorts, strict=True))]
-    tables = [f"static const word table{k}[] = {{{', '.join(_word(w, seq) for w in op.value)}}};"
-              for k, op in enumerate(seq.ops) if isinstance(op.value, tuple)]
+    lines = [
+        f"const {types[sort]} v{k} = {_expression(k, op, seq)};"
+        for k, (op, sort) in enumerate(zip(seq.ops, seq.sorts, strict=True))
+    ]
+    tables = [
+        f"static const word table{k}[] = {{{', '.join(_word(w, seq) for w in op.value)}}};"
+        for k, op in enumerate(seq.ops)
+        if isinstance(op.value, tuple)
+    ]
     body = "\n    ".join([*lines, f"return v{seq.result};"])
     return "\n".join(tables) + f"\nstatic inline number function(number x) {{\n    {body}\n}}\n"
 
@@ -94,7 +123,8 @@ def header_text(seq: Sequence, points: int) -> str:
     wide = seq.dtype.bits == 64
     number, suffix = ("double", "") if wide else ("float", "f")
     word, signed = f"uint{seq.dtype.bits}_t", f"int{seq.dtype.bits}_t"
-    library = f"{seq.name}{'l' if wide else ''}(x)" if seq.name != "rsqrt" else "1 / sqrtl(x)"
+    long = "l" if wide else ""
+    library = f"1 / sqrt{long}(x)" if seq.name == "rsqrt" else f"{seq.name}{long}(x)"
     low, high = RANGES[seq.name]
     return f"""#include <math.h>
 #include <stdint.h>
@@ -138,14 +168,17 @@ def main() -> None:
     options = parser.parse_args()
     merged = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"functions": {}}
     merged["tools"] = {
-        "gcc": _output("gcc", "--version").split("\n")[0], "flags": " ".join(FLAGS),
-        "libc": " ".join(platform.libc_ver()), "machine": _processor(),
+        "gcc": _output("gcc", "--version").split("\n")[0],
+        "flags": " ".join(FLAGS),
+        "libc": " ".join(platform.libc_ver()),
+        "machine": _processor(),
     }
     for key in options.functions:
         name, dtype = key.split("_")
         start = time.perf_counter()
         result = measure(sequence(name, F32 if dtype == "f32" else F64), options.points)
         merged["functions"][key] = result | {"date": datetime.date.today().isoformat()}
+        merged["functions"] = {k: merged["functions"][k] for k in every if k in merged["functions"]}
         RESULTS.parent.mkdir(exist_ok=True)
         RESULTS.write_text(json.dumps(merged, indent=1) + "\n")
         seconds = time.perf_counter() - start

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .ir.dtype import DType
 from .ir.errors import TilewrightError
 from .ir.expr import Index, Scalar, postorder
 from .ir.interpret import evaluate
-from .ir.program import Condition, Program, Tensor
 from .ir.scalar import round_to
+
+if TYPE_CHECKING:
+    from .ir.dtype import DType
+    from .ir.program import Condition, Program, Tensor
 
 Array = np.ndarray[Any, Any]
 Number = float | int | bool
@@ -65,7 +67,9 @@ def bind(program: Program, args: Sequence[Any], keywords: Mapping[str, Any], out
 def _named(program: Program, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     if len(args) > len(program.parameters):
         shown = ", ".join(program.parameters)
-        raise ArgumentError(f"{program.name} takes {len(program.parameters)} arguments ({shown}), {len(args)} were given")
+        raise ArgumentError(
+            f"{program.name} takes {len(program.parameters)} arguments ({shown}), {len(args)} were given"
+        )
     given = dict(zip(program.parameters, args, strict=False))
     known = (*program.parameters, *program.sizes)
     for name, value in keywords.items():
@@ -107,7 +111,9 @@ def _array(tensor: Tensor, value: Any) -> Array:
         raise ArgumentError(f"{tensor.name} is a masked array; fill it first: {tensor.name}.filled(0)")
     if type(value) is not np.ndarray:
         if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
-            raise ArgumentError(f"{tensor.name} is a {tensor.dtype} array; {type(value).__name__} was given: use np.asarray")
+            raise ArgumentError(
+                f"{tensor.name} is a {tensor.dtype} array; {type(value).__name__} was given: use np.asarray"
+            )
         value = np.asarray(value)
     wanted = tensor.dtype.numpy
     if value.dtype != wanted:
@@ -116,7 +122,9 @@ def _array(tensor: Tensor, value: Any) -> Array:
         order = " in the other byte order" if swapped else ""
         raise ArgumentError(f"{tensor.name} is {tensor.dtype}, the array is {value.dtype.name}{order}; {hint}")
     if value.ndim != tensor.rank:
-        raise ArgumentError(f"{tensor.name} has {tensor.rank} dimensions, the array has {value.ndim} (shape {value.shape})")
+        raise ArgumentError(
+            f"{tensor.name} has {tensor.rank} dimensions, the array has {value.ndim} (shape {value.shape})"
+        )
     return value
 
 
@@ -151,17 +159,28 @@ def _sizes(program: Program, arrays: Mapping[str, Array], given: Mapping[str, An
 
 
 def _mismatch(
-    program: Program, name: str, position: int, wanted: int, length: int, sizes: Mapping[str, int], whence: Mapping[str, str]
+    program: Program,
+    name: str,
+    position: int,
+    wanted: int,
+    length: int,
+    sizes: Mapping[str, int],
+    whence: Mapping[str, str],
 ) -> str:
     text = str(program.tensors[name].extents[position].upper[0])
     message = f"dimension {position} of {name} is {text}"
     if text != str(wanted):
         message += f" = {wanted}"
-    origins = [f"{n} is {sizes[n]}" + (f" by {whence[n]}" if n in whence else "") for n in dict.fromkeys(program.tensors[name].extents[position].upper[0].names())]
+    origins = [
+        f"{n} is {sizes[n]}" + (f" by {whence[n]}" if n in whence else "")
+        for n in dict.fromkeys(program.tensors[name].extents[position].upper[0].names())
+    ]
     return f"{message}, the array has {length}" + (f" ({', '.join(origins)})" if origins else "")
 
 
-def _check_promise(promise: Condition, program: Program, sizes: Mapping[str, int], scalars: Mapping[str, Number]) -> None:
+def _check_promise(
+    promise: Condition, program: Program, sizes: Mapping[str, int], scalars: Mapping[str, Number]
+) -> None:
     if evaluate(promise.value, sizes, scalars, program):
         return
     names: dict[str, object] = {}
@@ -215,7 +234,8 @@ def _share(a: Array, b: Array) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return bool(np.shares_memory(a, b, max_work=OVERLAP_WORK))
+        # numpy's type stub knows only two special values of max_work.
+        return bool(np.shares_memory(a, b, max_work=OVERLAP_WORK))  # pyright: ignore[reportArgumentType]
     except np.exceptions.TooHardError:
         return True
 

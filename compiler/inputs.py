@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 import numpy as np
 
-from .arguments import Array, Number
 from .ir.affine import make_set
 from .ir.expr import Expr, Index, Read, Reduce, children
-from .ir.program import Program, Tensor
 from .ir.quasiaffine import Affine, Comparison, conjunction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .arguments import Array, Number
+    from .ir.program import Program, Tensor
 
 
 def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
@@ -77,7 +80,9 @@ def default_scalars(program: Program, given: Mapping[str, Number]) -> dict[str, 
     }
 
 
-def default_sizes(program: Program, given: Mapping[str, int], wanted: int, at_most: Mapping[str, int] | None = None) -> dict[str, int] | None:
+def default_sizes(
+    program: Program, given: Mapping[str, int], wanted: int, at_most: Mapping[str, int] | None = None
+) -> dict[str, int] | None:
     """Sizes that keep the kernel's affine promises: as given, the others *wanted* or a little less or more.
 
     None where there are none.

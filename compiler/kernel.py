@@ -13,13 +13,13 @@ from ..frontend.diagnostic import Diagnostic, SourceError, diagnostic
 from ..frontend.scan import BYTES
 from .arguments import ArgumentError, Bound, bind
 from .ir.interpret import interpret
-from .ir.program import Program
 from .ir.span import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .arguments import Array
+    from .ir.program import Program
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,11 @@ class Kernel:
     def _computed(self, bound: Bound) -> dict[str, Array]:
         from ..backends.numpy.emit import free_sizes
 
-        inputs = [bound.arrays[n] if n in bound.arrays else bound.scalars[n] for n in self.program.parameters if n not in self.program.sizes]
+        inputs = [
+            bound.arrays[n] if n in bound.arrays else bound.scalars[n]
+            for n in self.program.parameters
+            if n not in self.program.sizes
+        ]
         sizes = [bound.sizes[n] for n in free_sizes(self.program)]
         from ..backends.numpy.load import call
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ..compiler.ir.affine import UndecidedError, budget, make_map, make_set
 from ..compiler.ir.expr import Index, Read, Reduce, children
-from ..compiler.ir.program import Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, Formula, Range, Some, conjunction
 from .diagnostic import Fault
 from .example import least_example, remedy
-from .scope import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..compiler.ir.program import Stage, Tensor
+    from .scope import Scope
 
 UNDECIDED = "simplify the condition, or write the range"
 
@@ -92,7 +96,12 @@ def check_reads(
 
 
 def _check_read(
-    read: Read, ranges: tuple[Range, ...], tensor: Tensor, defining: Sequence[Stage], at: tuple[int, int], scope: Scope
+    read: Read,
+    ranges: tuple[Range, ...],
+    tensor: Tensor,
+    defining: Sequence[Stage],
+    at: tuple[int, int],
+    scope: Scope,
 ) -> Fault | None:
     if read.fill is not None:
         if _whole_box(tensor, defining, scope):
@@ -158,13 +167,13 @@ def _outside_box(read: Read, ranges: tuple[Range, ...], tensor: Tensor, scope: S
     return make_set(scope.sizes, names_of(ranges), condition)
 
 
-def _outside_defined(
-    read: Read, ranges: tuple[Range, ...], defining: Sequence[Stage], scope: Scope
-) -> isl.Set | None:
+def _outside_defined(read: Read, ranges: tuple[Range, ...], defining: Sequence[Stage], scope: Scope) -> isl.Set | None:
     by_name = {r.index: r for r in ranges}
     if len(defining) == 1:
         box = defined_box(defining[0])
-        if box is not None and all(_same_range(sub, b, by_name, box, read) for sub, b in zip(read.subscripts, box, strict=True)):
+        if box is not None and all(
+            _same_range(sub, b, by_name, box, read) for sub, b in zip(read.subscripts, box, strict=True)
+        ):
             return None
     defined = image(defining[0], scope)
     for other in defining[1:]:
@@ -173,7 +182,9 @@ def _outside_defined(
     # A gathered position may be any between the ends of its dimension: all of those must be defined.
     data = [p for p, sub in enumerate(read.subscripts) if not isinstance(sub, Index)]
     names = tuple(f"data{p}" for p in data)
-    images = [sub.affine if isinstance(sub, Index) else Affine.name(f"data{p}") for p, sub in enumerate(read.subscripts)]
+    images = [
+        sub.affine if isinstance(sub, Index) else Affine.name(f"data{p}") for p, sub in enumerate(read.subscripts)
+    ]
     inside: list[Formula] = []
     for position in data:
         ends = scope.tensors[read.tensor].extents[position]
@@ -213,9 +224,7 @@ def _same_range(sub: object, box: Range, by_name: Mapping[str, Range], whole: tu
     found = by_name.get(sub.affine.bare or "")
     if found is None:
         return False
-    mapping = {
-        r.index: s.affine for r, s in zip(whole, read.subscripts, strict=True) if isinstance(s, Index)
-    }
+    mapping = {r.index: s.affine for r, s in zip(whole, read.subscripts, strict=True) if isinstance(s, Index)}
     lower = tuple(a.substituted(mapping) for a in box.lower)
     upper = tuple(a.substituted(mapping) for a in box.upper)
     return set(lower) <= set(found.lower) and set(upper) <= set(found.upper)

@@ -35,7 +35,9 @@ class Build(Transformer):
     """One method for each rule of grammar.lark."""
 
     def start(self, items):
-        return s.File(*(tuple(i for i in items if isinstance(i, kind)) for kind in (s.Constant, s.Table, s.Function, s.Kernel)))
+        kinds = (s.Constant, s.Table, s.Function, s.Kernel)
+        constants, tables, functions, kernels = (tuple(i for i in items if isinstance(i, kind)) for kind in kinds)
+        return s.File(constants, tables, functions, kernels)  # pyright: ignore[reportArgumentType]  # sorted just above
 
     def constant(self, c):
         return s.Constant(_name(c[1]), c[3], _at(c[0], c[3]))

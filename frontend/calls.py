@@ -25,7 +25,11 @@ def elaborate_call(node: s.Call, env: Env, scope: Scope, elaborate: Elaborate) -
         result = yield _cast(node, DTYPES[name], False, env, scope, elaborate)
         return result
     if name in REDUCTIONS and (name not in ("min", "max") or len(node.arguments) < 2 or _has_binders(node)):
-        hint = "a body that begins with '-' needs parentheses" if name not in ("min", "max") else "write max(a, b) or max(k) X[k]"
+        hint = (
+            "a body that begins with '-' needs parentheses"
+            if name not in ("min", "max")
+            else "write max(a, b) or max(k) X[k]"
+        )
         raise Fault(node.at, f"'{name}' has no body", hint)
     if name in FUNCTIONS:
         result = yield _function(node, env, scope, elaborate)
@@ -36,7 +40,9 @@ def elaborate_call(node: s.Call, env: Env, scope: Scope, elaborate: Elaborate) -
         return result
     if name in scope.tensors:
         raise Fault(node.function.at, f"'{name}' is a tensor: its subscripts stand in [ ]", f"write {name}[..]")
-    raise unknown("function", node.function, (*DTYPES, *FUNCTIONS, *REDUCTIONS, *scope.functions, *scope.prelude), scope)
+    raise unknown(
+        "function", node.function, (*DTYPES, *FUNCTIONS, *REDUCTIONS, *scope.functions, *scope.prelude), scope
+    )
 
 
 def _has_binders(node: s.Call) -> bool:
@@ -55,15 +61,13 @@ def elaborate_saturate(node: s.Saturate, env: Env, scope: Scope, elaborate: Elab
     dtype = DTYPES.get(name)
     if dtype is None:
         raise Fault(node.call.function.at, f"'sat' stands before a cast; '{name}' is no type", "write sat f8e4m3(x)")
-    if dtype.bits > 16 and dtype.is_float or dtype.is_bool:
+    if (dtype.bits > 16 and dtype.is_float) or dtype.is_bool:
         raise Fault(node.at, f"there is no saturating cast to {dtype}", f"write {name}(...)")
     result = yield _cast(node.call, dtype, True, env, scope, elaborate)
     return result
 
 
-def _cast(
-    node: s.Call, dtype: DType, saturating: bool, env: Env, scope: Scope, elaborate: Elaborate
-) -> Deep[Draft]:
+def _cast(node: s.Call, dtype: DType, saturating: bool, env: Env, scope: Scope, elaborate: Elaborate) -> Deep[Draft]:
     _expect(node, 1)
     draft = yield elaborate(node.arguments[0], env, scope)
     span = scope.span(env.at(node))
@@ -119,9 +123,7 @@ def _applied(node: s.Call, values: list[Expr], env: Env, scope: Scope) -> Expr:
     return Unary(name, values[0], dtype, span)
 
 
-def _expanded(
-    node: s.Call, function: s.Function, env: Env, scope: Scope, elaborate: Elaborate
-) -> Deep[Draft]:
+def _expanded(node: s.Call, function: s.Function, env: Env, scope: Scope, elaborate: Elaborate) -> Deep[Draft]:
     """The body of a `def` with its parameters bound; a fault inside is shown at the outermost call."""
     _expect(node, len(function.parameters))
     arguments: dict[str, Draft] = {}

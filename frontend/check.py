@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.program import Program, Stage, Tensor
-from ..compiler.ir.span import Source
 from . import syntax as s
 from .bounds import UNDECIDED, check_reads
 from .constants import Globals, file_globals, prelude
@@ -20,6 +19,11 @@ from .recurrence import computation_order
 from .reductions import permission_names
 from .scope import Scope, Unwell, new_name
 from .signature import Signature, check_extents, check_signature, declare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..compiler.ir.span import Source
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ def check_source(source: Source) -> dict[str, Checked]:
         if program is not None:
             kernels[program.name] = Checked(program, tuple(sorted(scope.warnings, key=_position)))
     if not parsed.file.kernels and not errors:
-        errors.append(diagnostic(source, 0, 1, "no kernel in this file", "kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] }"))
+        errors.append(
+            diagnostic(source, 0, 1, "no kernel in this file", "kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] }")
+        )
     if errors:
         raise SourceError(sorted(dict.fromkeys(errors), key=_position)[:ERRORS])
     return kernels
@@ -125,11 +131,19 @@ def _check_definitions(kernel: s.Kernel, state: Equations) -> None:
     for parameter in kernel.outputs:
         if parameter.name.text not in names:
             at = parameter.name.at
-            state.faults.append(Fault(at, f"output '{parameter.name.text}' is never defined", f"add {parameter.name.text}[..] = ..."))
+            state.faults.append(
+                Fault(
+                    at,
+                    f"output '{parameter.name.text}' is never defined",
+                    f"add {parameter.name.text}[..] = ...",
+                )
+            )
     for let in kernel.statements:
         if isinstance(let, s.Let) and let.parameter.name.text not in names:
             name = let.parameter.name
-            state.faults.append(Fault(name.at, f"'{name.text}' is declared and never defined", f"add {name.text}[..] = ..."))
+            state.faults.append(
+                Fault(name.at, f"'{name.text}' is declared and never defined", f"add {name.text}[..] = ...")
+            )
 
 
 def _check_proofs(state: Equations, declared: dict[str, Tensor], incomplete: bool) -> None:
@@ -162,7 +176,9 @@ def _check_proofs(state: Equations, declared: dict[str, Tensor], incomplete: boo
 def _warn_unused(kernel: s.Kernel, signature: Signature, scope: Scope) -> None:
     for parameter in kernel.inputs:
         name = parameter.name.text
-        if name in scope.tensors and not scope.tensors[name].used or name in scope.scalars and name not in scope.used:
+        if (name in scope.tensors and not scope.tensors[name].used) or (
+            name in scope.scalars and name not in scope.used
+        ):
             scope.warn(parameter.name.at, f"input '{name}' is never used")
     for info in scope.tensors.values():
         if info.role in ("intermediate", "declared") and not info.used:
@@ -177,4 +193,3 @@ def _documentation(source: Source, kernel: s.Kernel) -> str:
         found.insert(0, source.line(line).strip().lstrip("#").strip())
         line -= 1
     return "\n".join(found)
-

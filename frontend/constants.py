@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import DTYPES, DType
 from ..compiler.ir.expr import Const
@@ -19,6 +19,9 @@ from .elaborate import elaborate
 from .explain import REDUCTIONS
 from .literals import Literal, typed
 from .scope import FUNCTIONS, RANK, Env, Scope, Unwell, new_name, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 
 @dataclass
@@ -37,7 +40,7 @@ def prelude() -> Mapping[str, s.Function]:
     """The functions that every file may use."""
     from .parse import parse_source
 
-    text = resources.files(__package__).joinpath("prelude.tx").read_text()
+    text = resources.files(__package__ or "").joinpath("prelude.tx").read_text()
     file = parse_source(Source("prelude.tx", text)).file
     return {f.name.text: f for f in file.functions}
 
@@ -58,8 +61,9 @@ def file_globals(source: Source, file: s.File, missing: frozenset[str]) -> Globa
     def scope() -> Scope:
         return Scope(source, found.constants, {}, {}, frozenset(found.broken))
 
-    for constant in file.constants:
-        attempt(constant.name, "const", lambda c=constant: found.constants.update({c.name.text: _constant(c, scope())}))
+    for constant in _in_order(file.constants):
+        define = partial(_define_constant, constant, found, scope)
+        attempt(constant.name, "const", define)
     for table in file.tables:
         attempt(table.name, "const", lambda t=table: found.tables.update({t.name.text: _table(t, scope())}))
     for function in file.functions:
@@ -88,12 +92,28 @@ def _guarded(source: Source, found: Globals, name: s.Name, action: Callable[[], 
 def _literal(node: s.Node, scope: Scope) -> Literal:
     draft = run(elaborate(node, Env({}), scope))
     if not isinstance(draft, Literal):
-        raise Fault(node.at, "a const is a number", "write const WIN = 4 * 64, or a typed table: const G: f32[2] = [1, 2]")
+        raise Fault(
+            node.at,
+            "a const is a number",
+            "write const WIN = 4 * 64, or a typed table: const G: f32[2] = [1, 2]",
+        )
     return draft
 
 
-def _constant(constant: s.Constant, scope: Scope) -> Literal:
-    return _literal(constant.value, scope)
+def _define_constant(constant: s.Constant, found: Globals, scope: Callable[[], Scope]) -> None:
+    found.constants[constant.name.text] = _literal(constant.value, scope())
+
+
+def _in_order(constants: Sequence[s.Constant]) -> list[s.Constant]:
+    """Constants after those that they name; where they name each other in a circle, in the order of the text."""
+    ordered: list[s.Constant] = []
+    waiting = list(constants)
+    while waiting:
+        names = {c.name.text for c in waiting}
+        free = [c for c in waiting if not names & {n.text for n in _walk(c.value) if isinstance(n, s.Name)}]
+        ordered += free or waiting
+        waiting = [c for c in waiting if c not in free] if free else []
+    return ordered
 
 
 def _table(table: s.Table, scope: Scope) -> Tensor:
@@ -151,7 +171,11 @@ def _check_function(
     if function.name.text in cyclic:
         path = cyclic[function.name.text]
         through = f" through {', '.join(path[:4])}" if path else ""
-        raise Fault(function.name.at, f"'{function.name.text}' calls itself{through}", "write the repetition as an equation")
+        raise Fault(
+            function.name.at,
+            f"'{function.name.text}' calls itself{through}",
+            "write the repetition as an equation",
+        )
     names = [p.text for p in function.parameters]
     for i, parameter in enumerate(function.parameters):
         new_name(parameter, "parameter")
@@ -169,7 +193,12 @@ def _check_function(
             if name in broken:
                 raise Unwell
             if name not in callable_ and name not in found.functions:
-                raise unknown("function", node.function, {*callable_, *found.functions}, Scope(Source("", ""), {}, {}, {}, broken))
+                raise unknown(
+                    "function",
+                    node.function,
+                    {*callable_, *found.functions},
+                    Scope(Source("", ""), {}, {}, {}, broken),
+                )
         if isinstance(node, (s.Access, s.Padded)):
             raise Fault(node.at, "a def takes scalars: it reads no tensors", "pass the element as an argument")
         if isinstance(node, s.Reduction):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ..compiler.ir.affine import UndecidedError, budget, decide, least_point, make_map, make_set
-from ..compiler.ir.program import Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, Some, conjunction
 from .bounds import UNDECIDED, defined_box, domain_formula, image, names_of, reductions_of
 from .diagnostic import Fault
 from .example import least_example, remedy
-from .scope import Scope
-from .syntax import Equation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..compiler.ir.program import Stage, Tensor
+    from .scope import Scope
+    from .syntax import Equation
 
 
 def check_once(tensor: Tensor, stages: Sequence[tuple[Equation, Stage]], scope: Scope) -> Iterator[Fault]:
@@ -24,27 +28,40 @@ def check_once(tensor: Tensor, stages: Sequence[tuple[Equation, Stage]], scope: 
             faults = list(_check_once(tensor, stages, scope))
         yield from faults
     except UndecidedError:
-        yield Fault(stages[0][0].at, f"whether '{tensor.name}' is defined everywhere and once could not be decided", UNDECIDED)
+        yield Fault(
+            stages[0][0].at,
+            f"whether '{tensor.name}' is defined everywhere and once could not be decided",
+            UNDECIDED,
+        )
 
 
 def _check_once(tensor: Tensor, stages: Sequence[tuple[Equation, Stage]], scope: Scope) -> Iterator[Fault]:
     declared = tensor.role in ("output", "declared")
     if len(stages) == 1:
         box = defined_box(stages[0][1])
-        if box is not None and (not declared or all(r.lower == e.lower and r.upper == e.upper for r, e in zip(box, tensor.extents, strict=True))):
+        if box is not None and (
+            not declared
+            or all(r.lower == e.lower and r.upper == e.upper for r, e in zip(box, tensor.extents, strict=True))
+        ):
             return
     images = [image(stage, scope) for _, stage in stages]
     positions = tuple(f"position{p}" for p in range(tensor.rank))
     images = [_named(i, positions) for i in images]
     box = make_set(scope.sizes, positions, conjunction(scope.context, _box(tensor, positions)))
     if declared:
-        beyond = [_beyond(e, s, tensor, i.subtract(box), positions, scope) for (e, s), i in zip(stages, images, strict=True)]
+        beyond = [
+            _beyond(e, s, tensor, i.subtract(box), positions, scope) for (e, s), i in zip(stages, images, strict=True)
+        ]
         if any(beyond):
             yield from (fault for fault in beyond if fault)
             return  # what is missing or read outside may follow from it
     for equation, stage in stages:
         if _repeats(stage, scope):
-            yield Fault(equation.at, f"'{tensor.name}' is defined twice by this equation", "let each index stand bare once on the left")
+            yield Fault(
+                equation.at,
+                f"'{tensor.name}' is defined twice by this equation",
+                "let each index stand bare once on the left",
+            )
     for (_, first), (j, second) in combinations(enumerate(images), 2):
         both = first.intersect(second)
         if not decide(both.is_empty):
@@ -92,7 +109,11 @@ def _beyond(
             shown = f"{tensor.name}[{', '.join(map(str, stage.lefts))}]"
             message = f"'{name}' is a size, so {shown} is one element, outside the shape"
             return Fault(node.at, message, "give the index its own name")
-    return Fault(equation.at, f"defines {_element(tensor, beyond, positions)} outside its shape", "write a smaller range")
+    return Fault(
+        equation.at,
+        f"defines {_element(tensor, beyond, positions)} outside its shape",
+        "write a smaller range",
+    )
 
 
 def _element(tensor: Tensor, points: isl.Set, positions: Sequence[str]) -> str:
@@ -121,7 +142,10 @@ def check_nonempty(stage: Stage, scope: Scope) -> Iterator[Fault]:
                 continue
             relevant = [*scope.sizes, *(n for n in names_of(ranges) if n in set(found.names()))]
             shown = least_example(bad, relevant)
-            yield Fault(at, f"{reduce.op} over an empty range at {shown}", remedy(bad, scope) or "promise with where that the range is not empty")
+            yield Fault(
+                at,
+                f"{reduce.op} over an empty range at {shown}",
+                remedy(bad, scope) or "promise with where that the range is not empty",
+            )
         except UndecidedError:
             yield Fault(at, f"whether the range of {reduce.op} can be empty could not be decided", UNDECIDED)
-

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..compiler.ir.errors import TilewrightError
-from ..compiler.ir.span import Source, Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..compiler.ir.span import Source, Span
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,30 @@ An elaborated expression is a *draft*: a typed expression, a literal, or a `Pend
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import BOOL, I64, DType
 from ..compiler.ir.expr import Allow, Binary, Compare, Const, Expr, Index, Logic
-from ..compiler.ir.quasiaffine import FALSE, NEGATED, TRUE, Affine, Comparison, Formula, conjunction, disjunction
-from ..compiler.ir.trampoline import Deep
+from ..compiler.ir.quasiaffine import (
+    FALSE,
+    NEGATED,
+    TRUE,
+    Affine,
+    Comparison,
+    Formula,
+    conjunction,
+    disjunction,
+)
 from .diagnostic import Fault
 from .literals import Literal, typed
-from .scope import Scope
-from .syntax import At
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..compiler.ir.trampoline import Deep
+    from .scope import Scope
+    from .syntax import At
 
 GUARD_PARTS = 64
 

@@ -7,7 +7,7 @@ trampoline (`yield` for a recursive call), so that depth costs no stack.
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import BOOL, I64, DType
 from ..compiler.ir.expr import (
@@ -44,6 +44,9 @@ from .drafts import (
 from .literals import Literal, fold, negated, number_literal
 from .reductions import elaborate_reduction, permission_names
 from .scope import Env, Scope, TensorInfo, unknown
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 def elaborate(node: s.Node, env: Env, scope: Scope) -> Deep[Draft]:
@@ -104,7 +107,17 @@ def _name(node: s.Name, env: Env, scope: Scope) -> Draft:
     if env.arguments is not None:
         known = [*env.arguments, *scope.constants]
         raise unknown("name", node, known, scope)
-    known = [*env.indices, *scope.sizes, *scope.scalars, *scope.constants, *scope.tensors, "inf", "nan", "true", "false"]
+    known = [
+        *env.indices,
+        *scope.sizes,
+        *scope.scalars,
+        *scope.constants,
+        *scope.tensors,
+        "inf",
+        "nan",
+        "true",
+        "false",
+    ]
     raise unknown("name", node, known, scope)
 
 
@@ -114,7 +127,12 @@ def _access(node: s.Access, env: Env, scope: Scope, fill: s.Node | None) -> Deep
     if env.arguments is not None:
         raise Fault(node.at, "a def takes scalars: it reads no tensors", "pass the element as an argument")
     if tensor is None:
-        for kind, names in (("an index", env.indices), ("a size", scope.sizes), ("a scalar", scope.scalars), ("a const", scope.constants)):
+        for kind, names in (
+            ("an index", env.indices),
+            ("a size", scope.sizes),
+            ("a scalar", scope.scalars),
+            ("a const", scope.constants),
+        ):
             if name in names:
                 raise Fault(node.tensor.at, f"'{name}' is {kind}: it takes no subscripts")
         raise unknown("tensor", node.tensor, scope.tensors, scope)
@@ -191,8 +209,15 @@ def _not_affine(node: s.Node, value: Expr, scope: Scope) -> Fault:
             if result is None:
                 return Fault(node.at, message, hint)
         if isinstance(part, Binary) and isinstance(part.right, Index):
-            return Fault(node.at, f"'{part.op}' by a name is not affine" if part.op != "*" else "a product of two names is not affine")
-    return Fault(node.at, "this subscript is not affine in indices and sizes", "write it as a sum of indices times numbers")
+            return Fault(
+                node.at,
+                f"'{part.op}' by a name is not affine" if part.op != "*" else "a product of two names is not affine",
+            )
+    return Fault(
+        node.at,
+        "this subscript is not affine in indices and sizes",
+        "write it as a sum of indices times numbers",
+    )
 
 
 def _granted(node: s.Granted, env: Env, scope: Scope) -> Deep[Draft]:
@@ -356,4 +381,3 @@ def _as_i64(x: Expr) -> Expr:
 
 def _compare_numbers(op: str, a: Fraction | float, b: Fraction | float) -> bool:
     return {"<": a < b, "<=": a <= b, "==": a == b, "!=": a != b, ">=": a >= b, ">": a > b}[op]
-

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Expr
 from ..compiler.ir.program import Stage
 from ..compiler.ir.quasiaffine import Affine, Range
 from ..compiler.ir.trampoline import run
@@ -17,6 +16,11 @@ from .literals import Literal
 from .ranges import affine_of, index_range, merged_ends, written_range
 from .reductions import check_index
 from .scope import INDICES, Ends, Env, Scope, TensorInfo, Unwell, new_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..compiler.ir.expr import Expr
 
 
 @dataclass
@@ -44,16 +48,28 @@ def introduce(kernel: s.Kernel, state: Equations) -> None:
         count[name] = count.get(name, 0) + 1
         try:
             if count[name] == SLICES + 1:
-                raise Fault(equation.at, f"'{name}' has more than {SLICES} equations", "give it fewer and larger slices")
+                raise Fault(
+                    equation.at,
+                    f"'{name}' has more than {SLICES} equations",
+                    "give it fewer and larger slices",
+                )
             known = scope.tensors.get(name)
             rank = len(equation.lefts or ())
             if known is None:
                 _new_tensor(equation, scope)
                 scope.tensors[name] = TensorInfo(name, "intermediate", rank, None, equation.at, [None] * rank, number)
             elif known.role == "input":
-                raise Fault(equation.tensor.at, f"'{name}' is an input; it cannot be defined", "give the result another name")
+                raise Fault(
+                    equation.tensor.at,
+                    f"'{name}' is an input; it cannot be defined",
+                    "give the result another name",
+                )
             elif known.role == "constant":
-                raise Fault(equation.tensor.at, f"'{name}' is a const; it cannot be defined", "give the result another name")
+                raise Fault(
+                    equation.tensor.at,
+                    f"'{name}' is a const; it cannot be defined",
+                    "give the result another name",
+                )
             else:
                 known.first = number if known.first is None else known.first
                 if known.rank != rank:
@@ -130,7 +146,9 @@ def _equation(equation: s.Equation, state: Equations) -> tuple[Stage, Draft]:
         if info.role == "intermediate":
             ends = _position_ends(left, ranges, scope)
             info.extents[position] = (
-                ends if info.first is None or not _earlier(equation, state) else merged_ends(info.extents[position], ends, scope)
+                ends
+                if info.first is None or not _earlier(equation, state)
+                else merged_ends(info.extents[position], ends, scope)
             )
     span = scope.span(equation.at)
     placeholder = _Nothing()
@@ -145,7 +163,9 @@ class _Nothing:
 def _earlier(equation: s.Equation, state: Equations) -> bool:
     """Whether an equation above defines the same tensor."""
     name = equation.tensor.text
-    return any(stage.tensor == name for _, stage in state.stages) or any(stage.tensor == name for _, stage, _ in state.waiting)
+    return any(stage.tensor == name for _, stage in state.stages) or any(
+        stage.tensor == name for _, stage, _ in state.waiting
+    )
 
 
 def _left_indices(equation: s.Equation, info: TensorInfo, scope: Scope) -> dict[str, Range]:
@@ -199,7 +219,11 @@ def _finished(equation: s.Equation, stage: Stage, draft: Draft, scope: Scope) ->
     assert info.dtype is not None
     value: Expr = run(settled(draft, info.dtype, f"'{info.name}'", scope))
     if value.dtype is not info.dtype:
-        hint = f"write {info.dtype}(...)" if info.role in ("output", "declared") else f"the first equation of '{info.name}' gives {info.dtype}"
+        hint = (
+            f"write {info.dtype}(...)"
+            if info.role in ("output", "declared")
+            else f"the first equation of '{info.name}' gives {info.dtype}"
+        )
         raise Fault(equation.value.at, f"'{info.name}' is {info.dtype}, the right side is {value.dtype}", hint)
     return replace(stage, value=value)
 
@@ -212,7 +236,11 @@ def _settle_waiting(state: Equations) -> None:
             continue
         try:
             if info.dtype is None:
-                raise Fault(equation.at, f"the type of '{info.name}' is not determined", "declare it with let, or cast")
+                raise Fault(
+                    equation.at,
+                    f"the type of '{info.name}' is not determined",
+                    "declare it with let, or cast",
+                )
             state.stages.append((equation, _finished(equation, stage, draft, state.scope)))
         except Fault as fault:
             _break(state, stage.tensor, None if _echoes(equation, state) else fault)
@@ -223,4 +251,10 @@ def _check_assumptions(state: Equations) -> None:
     for name, dtype, at in state.scope.assumed:
         info = state.scope.tensors[name]
         if info.dtype is not None and info.dtype is not dtype and name not in state.broken:
-            state.faults.append(Fault(at, f"'{name}' is {info.dtype}, and stands where {dtype} is expected", f"cast it: {dtype}(...)"))
+            state.faults.append(
+                Fault(
+                    at,
+                    f"'{name}' is {info.dtype}, and stands where {dtype} is expected",
+                    f"cast it: {dtype}(...)",
+                )
+            )

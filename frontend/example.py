@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -11,6 +10,8 @@ from ..compiler.ir.affine import least_point, make_set
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, conjunction
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from .scope import Scope
 
 
@@ -70,7 +71,7 @@ def _condition_text(constraint: isl.Constraint) -> str:
         return ""
     for i in range(count):
         factor = int(constraint.get_coefficient_val(isl.dim_type.param, i).to_python())
-        name = Affine.name(constraint.get_dim_name(isl.dim_type.param, i))
+        name = Affine.name(str(constraint.get_dim_name(isl.dim_type.param, i)))
         if factor > 0:
             left += name.scaled(factor)
         elif factor < 0:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .diagnostic import Fault
 from .scan import WORDS, Token
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 REDUCTIONS = ("sum", "prod", "min", "max", "any", "all", "argmax", "argmin")
-OPERATORS = frozenset("PLUS MINUS STAR SLASH DSLASH PERCENT CMP AND OR NOT IF ELSE EQUAL".split())
+OPERATORS = frozenset(
+    ["PLUS", "MINUS", "STAR", "SLASH", "DSLASH", "PERCENT", "CMP", "AND", "OR", "NOT", "IF", "ELSE", "EQUAL"]
+)
 _OPERAND_ENDS = ("NAME", "NUMBER", "RPAR", "RSQB")
 _STATEMENTS = ("for", "while", "return", "print", "import", "var", "int", "float")
 
@@ -68,7 +73,16 @@ def _bad_text(place: Place) -> Fault | None:
 
 
 def _ascii_hint(character: str) -> str | None:
-    known = {"\u2212": "-", "\u2013": "-", "\u00d7": "*", "\u00b7": "*", "\u2264": "<=", "\u2265": ">=", "\u2260": "!=", "\u2192": "->"}
+    known = {
+        "\u2212": "-",
+        "\u2013": "-",
+        "\u00d7": "*",
+        "\u00b7": "*",
+        "\u2264": "<=",
+        "\u2265": ">=",
+        "\u2260": "!=",
+        "\u2192": "->",
+    }
     if character in known:
         return f"write {known[character]} for {unicodedata.name(character, 'it').lower()}"
     return "names are of ASCII letters, digits and _"
@@ -102,7 +116,7 @@ def _header(place: Place) -> Fault | None:
             name = before[1]
             return _fault(name, "the kernel has no body { ... }", "after the results: { equations }")
         return _fault(token, f"expected '{{' or 'where' before {_shown(token)}")
-    if accepts == {"COLON"}:
+    if accepts == frozenset(("COLON",)):
         name = before[-1]
         return _fault(token, f"the type of '{name.text}' is missing", f"write {name.text}: f32[N]")
     if token.text in WORDS and "NAME" in accepts:
@@ -176,7 +190,11 @@ def _standalone(place: Place) -> Fault | None:
     reduction = _call_before(before)
     if reduction is not None and reduction.text in REDUCTIONS:
         if token.type in ("NAME", "NUMBER", "LPAR", "SAT"):
-            return _fault(reduction, "a reduction inside an operator needs parentheses", f"write ({reduction.text}(..) ..)")
+            return _fault(
+                reduction,
+                "a reduction inside an operator needs parentheses",
+                f"write ({reduction.text}(..) ..)",
+            )
         if token.type in ("MINUS", "NL", "RPAR", "RSQB", "COMMA", "$END"):
             hint = "a body that begins with '-' needs parentheses"
             return _fault(reduction, f"'{reduction.text}' has no body", hint)
@@ -236,8 +254,8 @@ def _shown(token: Token) -> str:
 
 def _plain(place: Place) -> Fault:
     names = {
-        "NAME": "a name", "NUMBER": "a number", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "COMMA": "','",
-        "EQUAL": "'='", "NL": "the end of the line", "COLON": "':'", "DOTDOT": "'..'", "LBRACE": "'{'", "RBRACE": "'}'",
+        "NAME": "a name", "NUMBER": "a number", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
+        "COMMA": "','", "EQUAL": "'='", "NL": "the end of the line", "COLON": "':'", "DOTDOT": "'..'", "LBRACE": "'{'", "RBRACE": "'}'",
     }  # fmt: skip
     wanted = [text for kind, text in names.items() if kind in place.accepts]
     if "NUMBER" in place.accepts:

@@ -15,9 +15,30 @@ from .scan import NESTING, Token
 CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB"}
 OPENS = frozenset(CLOSER)
 CONTINUES = frozenset(
-    "PLUS MINUS STAR SLASH DSLASH PERCENT CMP EQUAL COMMA ARROW AND OR NOT IF ELSE IN WHERE DOTDOT COLON UPDATE".split()
+    [
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "DSLASH",
+        "PERCENT",
+        "CMP",
+        "EQUAL",
+        "COMMA",
+        "ARROW",
+        "AND",
+        "OR",
+        "NOT",
+        "IF",
+        "ELSE",
+        "IN",
+        "WHERE",
+        "DOTDOT",
+        "COLON",
+        "UPDATE",
+    ]
 )
-BEGINS = frozenset("LET ALLOW RBRACE KERNEL CONST DEF".split())
+BEGINS = frozenset(["LET", "ALLOW", "RBRACE", "KERNEL", "CONST", "DEF"])
 
 
 @dataclass

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from ..compiler.ir.dtype import DType
 from ..compiler.ir.expr import Const
 from ..compiler.ir.scalar import round_to
 from .diagnostic import Fault
-from .syntax import At
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..compiler.ir.dtype import DType
+    from .syntax import At
 
 # Exact values may grow under folding; beyond this many bits a fold is refused rather than carried out.
 BITS = 200_000
@@ -95,7 +99,7 @@ def fold(op: str, left: Literal, right: Literal, at: At) -> Literal:
         raise Fault(right.at, "a constant is divided by 0", "for inf write inf, for nan write nan")
     if a.numerator.bit_length() + b.numerator.bit_length() + b.denominator.bit_length() > BITS:
         raise Fault(at, "this constant is too long to compute exactly", "write its value")
-    return Literal(_FOLD[op](a, b), op != "/" and left.whole and right.whole, at)
+    return Literal(_FOLD[op](Fraction(a), Fraction(b)), op != "/" and left.whole and right.whole, at)
 
 
 def typed(literal: Literal, dtype: DType, whose: str) -> tuple[Const, str | None]:
@@ -110,9 +114,17 @@ def typed(literal: Literal, dtype: DType, whose: str) -> tuple[Const, str | None
     if dtype.is_int:
         whole = literal.integer
         if whole is None:
-            raise Fault(literal.at, f"{literal.text} is not an integer and {whose} is {dtype}", f"cast {whose}, or write a whole number")
+            raise Fault(
+                literal.at,
+                f"{literal.text} is not an integer and {whose} is {dtype}",
+                f"cast {whose}, or write a whole number",
+            )
         if not dtype.least <= whole <= dtype.greatest:
-            raise Fault(literal.at, f"{literal.text} does not fit {dtype}", f"{dtype} holds {dtype.least} to {dtype.greatest}")
+            raise Fault(
+                literal.at,
+                f"{literal.text} does not fit {dtype}",
+                f"{dtype} holds {dtype.least} to {dtype.greatest}",
+            )
         return Const(whole, dtype), None
     if isinstance(value, float):
         if dtype.overflow == "nan" and math.isinf(value):
@@ -120,6 +132,10 @@ def typed(literal: Literal, dtype: DType, whose: str) -> tuple[Const, str | None
         return Const(value, dtype), None
     rounded = round_to(dtype, value)
     if not math.isfinite(rounded):
-        raise Fault(literal.at, f"{literal.text} is too large for {dtype}", f"the largest is {dtype.largest:g}; infinity is written inf")
+        raise Fault(
+            literal.at,
+            f"{literal.text} is too large for {dtype}",
+            f"the largest is {dtype.largest:g}; infinity is written inf",
+        )
     vanished = rounded == 0 and value != 0
     return Const(rounded, dtype), f"this number becomes 0 in {dtype}" if vanished else None

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-
-import islpy as isl
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import affine_of_isl, decide, make_map
 from ..compiler.ir.program import Extent, Nested, Program, Stage, Tensor
 from ..compiler.ir.quasiaffine import Affine, Range
 from ..compiler.ir.statements import lower_stage
-from . import syntax as s
 from .bounds import domain_formula, names_of, reads_of
 from .ranges import proved
-from .scope import Scope
-from .signature import Signature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import islpy as isl
+
+    from . import syntax as s
+    from .scope import Scope
+    from .signature import Signature
 
 
 def stage_names(stages: Sequence[tuple[s.Equation, Stage]]) -> list[tuple[s.Equation, Stage]]:
@@ -153,4 +157,3 @@ def flattened(order: Sequence[Nested]) -> list[str]:
     for item in order:
         names += [item] if isinstance(item, str) else flattened(item.members)
     return names
-

@@ -7,15 +7,16 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ..compiler.ir.span import Source
 from .diagnostic import Diagnostic, Fault, SourceError, diagnostic
 from .explain import Place, explain
 from .layout import BracketFault, lay_out
 from .scan import Token, scan
-from .syntax import File
 
 if TYPE_CHECKING:
     from lark import Lark
+
+    from ..compiler.ir.span import Source
+    from .syntax import File
 
 ERRORS = 20
 
@@ -39,7 +40,17 @@ def parse_source(source: Source) -> Parsed:
     """
     tokens = scan(source)
     if all(t.type == "NEWLINE" for t in tokens):
-        raise SourceError([diagnostic(source, 0, 1, "an empty file: no kernel", "kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] }")])
+        raise SourceError(
+            [
+                diagnostic(
+                    source,
+                    0,
+                    1,
+                    "an empty file: no kernel",
+                    "kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] }",
+                )
+            ]
+        )
     layout = lay_out(tokens)
     faults = list(layout.faults)
     missing = set(layout.missing)
@@ -47,7 +58,7 @@ def parse_source(source: Source) -> Parsed:
     file = driver.drive()
     faults.sort(key=lambda f: f.at)
     reports = tuple(_report(source, f) for f in faults[:ERRORS])
-    return Parsed(file, reports, frozenset(missing), driver.stopped or len(faults) >= ERRORS)
+    return Parsed(file, reports, frozenset(missing), driver.stopped or driver.unnamed or len(faults) >= ERRORS)
 
 
 def _report(source: Source, fault: Fault) -> Diagnostic:
@@ -73,7 +84,7 @@ def _lark() -> Lark:
         def lex(self, lexer_state: Any, parser_state: Any) -> Any:
             return iter(())
 
-    grammar = resources.files(__package__).joinpath("grammar.lark").read_text()
+    grammar = resources.files(__package__ or "").joinpath("grammar.lark").read_text()
     return Lark(grammar, parser="lalr", lexer=Fed, transformer=Build(), maybe_placeholders=True)
 
 
@@ -90,6 +101,8 @@ class _Driver:
     saved: Any = None
     item: Any = None
     opened: Token | None = field(default=None)
+    # Whether a statement was dropped that does not say what it was to define.
+    unnamed: bool = False
 
     def drive(self) -> File:
         from lark.exceptions import UnexpectedToken
@@ -139,7 +152,10 @@ class _Driver:
     def _recover(self, i: int) -> int:
         """Drop the statement of token i; where parsing goes on, or -1 where it cannot."""
         first = self.tokens[self.start]
-        self.missing.update(t.text for t in self.tokens[self.start : self.start + 2] if t.type == "NAME")
+        head = self.tokens[self.start : self.start + 2]
+        self.missing.update(t.text for t in head if t.type == "NAME")
+        if len(head) < 2 or head[1].type not in ("LSQB", "EQUAL", "UPDATE", "COLON", "NAME"):
+            self.unnamed = True
         self.parser = self.saved.copy(deepcopy_values=False)
         if first.type == "KERNEL":
             # A body without its header would only echo.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import decide, make_set
@@ -13,6 +12,8 @@ from .diagnostic import Fault
 from .drafts import as_index
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from .scope import Ends, Env, Scope
 
 ENDS_HINT = "write a..b with sums of sizes, consts and outer indices"
@@ -46,7 +47,7 @@ def _ends(node: s.Node, function: str, env: Env, scope: Scope) -> tuple[Affine, 
     if isinstance(node, s.Call) and node.function.text in ("min", "max"):
         if node.function.text != function:
             side = "lower" if function == "max" else "upper"
-            raise Fault(node.at, f"a {side} end may be a {function}, not a {node.function.text}", ENDS_HINT)
+            raise Fault(node.at, f"the {side} end may be a {function}, not a {node.function.text}", ENDS_HINT)
         return tuple(affine_of(a, "a range end", env, scope) for a in node.arguments)
     return (affine_of(node, "a range end", env, scope),)
 
@@ -66,9 +67,7 @@ def affine_of(node: s.Node, what: str, env: Env, scope: Scope) -> Affine:
     return affine
 
 
-def index_range(
-    index: s.Name, bodies: Sequence[s.Node], own: Ends | None, env: Env, scope: Scope
-) -> Range:
+def index_range(index: s.Name, bodies: Sequence[s.Node], own: Ends | None, env: Env, scope: Scope) -> Range:
     """The range that the plain uses of an index imply; *own* is further evidence (None: there is none).
 
     Raises:

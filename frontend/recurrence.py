@@ -7,9 +7,8 @@ position are ordered by the next position or by the order of the equations.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
@@ -18,8 +17,12 @@ from ..compiler.ir.expr import Index, Read
 from ..compiler.ir.program import Nested, Shared, Stage
 from .bounds import domain_formula, image, names_of, reads_of
 from .diagnostic import Fault
-from .scope import Scope
-from .syntax import Equation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .scope import Scope
+    from .syntax import Equation
 
 CIRCLE = 3
 
@@ -170,7 +173,11 @@ def _edges(
 
 
 def _solve(
-    component: list[str], edges: list[Edge], by_name: Mapping[str, Stage], equations: Mapping[str, Equation], scope: Scope
+    component: list[str],
+    edges: list[Edge],
+    by_name: Mapping[str, Stage],
+    equations: Mapping[str, Equation],
+    scope: Scope,
 ) -> list[Nested]:
     found = _nest(component, edges, by_name, frozenset())
     if found is None:
@@ -206,7 +213,10 @@ def _shared(members: list[str], edges: list[Edge], by_name: Mapping[str, Stage],
                 continue
             if any(not _ordered(e.relation, position, descending).is_empty() for e in edges):
                 continue
-            rest = [replace(e, relation=e.relation.equate(isl.dim_type.in_, position, isl.dim_type.out, position)) for e in edges]
+            rest = [
+                replace(e, relation=e.relation.equate(isl.dim_type.in_, position, isl.dim_type.out, position))
+                for e in edges
+            ]
             rest = [e for e in rest if not e.relation.is_empty()]
             inner = _nest(members, rest, by_name, used | {position})
             if inner is not None:

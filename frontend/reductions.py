@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from ..compiler.ir.dtype import F8E4M3, F8E5M2, F16, BF16, F32, I64, DType
+from ..compiler.ir.dtype import BF16, F8E4M3, F8E5M2, F16, F32, I64, DType
 from ..compiler.ir.expr import Binary, Cast, Expr, Order, Reduce
-from ..compiler.ir.quasiaffine import Range
 from ..compiler.ir.trampoline import Deep
 from . import syntax as s
 from .diagnostic import Fault
@@ -16,6 +16,9 @@ from .explain import REDUCTIONS
 from .literals import Literal
 from .ranges import index_range, written_range
 from .scope import INDICES, PERMISSIONS, Env, Scope, new_name, unknown
+
+if TYPE_CHECKING:
+    from ..compiler.ir.quasiaffine import Range
 
 Elaborate = Callable[[s.Node, Env, Scope], Deep[Draft]]
 
@@ -89,7 +92,11 @@ def _head(node: s.Reduction, env: Env, scope: Scope) -> tuple[_Head, Env]:
             hint = "write sum(k in 0..K) ..." if names else None
             raise Fault(argument.at, "a reduction runs over names of indices", hint)
         if options:
-            raise Fault(argument.at, "indices come before options", f"write {node.call.function.text}({index.text}, ..)")
+            raise Fault(
+                argument.at,
+                "indices come before options",
+                f"write {node.call.function.text}({index.text}, ..)",
+            )
         check_index(index, indices, scope)
         inner = replace(env, indices=indices)
         if isinstance(argument, s.Binder):
@@ -99,7 +106,11 @@ def _head(node: s.Reduction, env: Env, scope: Scope) -> tuple[_Head, Env]:
         indices[index.text] = found
         ranges.append(found)
     if not ranges:
-        raise Fault(node.call.at, f"'{node.call.function.text}' has no index", f"write {node.call.function.text}(k) ...")
+        raise Fault(
+            node.call.at,
+            f"'{node.call.function.text}' has no index",
+            f"write {node.call.function.text}(k) ...",
+        )
     if len(indices) > INDICES:
         raise Fault(node.call.at, f"an equation has at most {INDICES} indices")
     order = _order(node, options, scope)
@@ -112,7 +123,12 @@ def check_index(index: s.Name, indices: object, scope: Scope) -> None:
     new_name(index, "index")
     if name in indices:  # type: ignore[operator]  # a mapping or a list of names
         raise Fault(index.at, f"'{name}' is already taken", "give this index a name of its own")
-    for kind, names in (("a size", scope.sizes), ("a scalar", scope.scalars), ("a const", scope.constants), ("a tensor", scope.tensors)):
+    for kind, names in (
+        ("a size", scope.sizes),
+        ("a scalar", scope.scalars),
+        ("a const", scope.constants),
+        ("a tensor", scope.tensors),
+    ):
         if name in names:
             raise Fault(index.at, f"'{name}' is already taken: it is {kind}", "give the index its own name")
 
@@ -136,7 +152,11 @@ def _order(node: s.Reduction, options: list[s.Option], scope: Scope) -> Order:
             continue
         size = _size(option, scope)
         if kind == "lanes" and size & (size - 1):
-            raise Fault(option.value.at, f"lanes are a power of two; this is {size}", f"write lanes={1 << size.bit_length() - 1}")
+            raise Fault(
+                option.value.at,
+                f"lanes are a power of two; this is {size}",
+                f"write lanes={1 << size.bit_length() - 1}",
+            )
         if kind == "promote":
             promote = size
         else:
@@ -170,7 +190,11 @@ def _reduce(node: s.Reduction, head: _Head, body: Expr, env: Env, scope: Scope) 
     if op in ("sum", "prod"):
         numeric(body, op, node.body.at)
         if dtype.bits < 32:
-            scope.warn(node.at, f"{op} accumulates in {dtype}", f"write {op}({head.ranges[0].index}) {'i32' if dtype.is_int else 'f32'}(...)")
+            scope.warn(
+                node.at,
+                f"{op} accumulates in {dtype}",
+                f"write {op}({head.ranges[0].index}) {'i32' if dtype.is_int else 'f32'}(...)",
+            )
     result = dtype
     if op in ("argmax", "argmin"):
         result = I64
@@ -192,4 +216,3 @@ def _check_mma(node: s.Reduction, body: Expr, op: str) -> None:
     sides = [x.operand.dtype if isinstance(x, Cast) else x.dtype for x in (body.left, body.right)]
     if sides[0] is not sides[1] or sides[0] not in (F16, BF16, F8E4M3, F8E5M2, F32):
         raise Fault(node.body.at, f"the matrix units do not multiply {sides[0]} by {sides[1]}", hint)
-

@@ -15,7 +15,7 @@ NAME_LENGTH = 200
 NUMBER_LENGTH = 100
 EXPONENT_DIGITS = 5
 
-WORDS = frozenset("const def kernel where allow let in if else and or not sat".split())
+WORDS = frozenset(["const", "def", "kernel", "where", "allow", "let", "in", "if", "else", "and", "or", "not", "sat"])
 
 _SYMBOLS = {
     "<=": "CMP", "<": "CMP", ">=": "CMP", ">": "CMP", "==": "CMP", "!=": "CMP",
@@ -56,7 +56,12 @@ def scan(source: Source) -> list[Token]:
     """
     text = source.text
     if len(text) > BYTES or len(text.encode(errors="replace")) > BYTES:
-        raise _over(Source(source.path, text[:200]), 0, f"the file is larger than {BYTES // 1024} KiB", "split it into several files")
+        raise _over(
+            Source(source.path, text[:200]),
+            0,
+            f"the file is larger than {BYTES // 1024} KiB",
+            "split it into several files",
+        )
     control = re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", text)
     if control:
         at = control.start()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import DTYPES, DType
 from ..compiler.ir.quasiaffine import TRUE, Affine, Formula, Range
-from ..compiler.ir.span import Source, Span
 from .diagnostic import Diagnostic, Fault, diagnostic
 from .explain import REDUCTIONS
-from .literals import Literal
 from .syntax import At, Function, Name, Node
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..compiler.ir.span import Source, Span
     from .drafts import Draft
+    from .literals import Literal
 
 ELEMENTARY = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
 ROUNDING = ("sqrt", "floor", "ceil", "round", "abs")
@@ -33,7 +34,7 @@ Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
 
 @dataclass
 class TensorInfo:
-    """A tensor as far as it is known: *dtype* None until an equation gives it; *extents* None where not fixed by sizes."""
+    """A tensor as far as it is known: no *dtype* until an equation gives it, no *extents* where sizes do not fix them."""
 
     name: str
     role: str
@@ -117,5 +118,11 @@ def unknown(kind: str, name: Name, known: Iterable[str], scope: Scope) -> Except
 def new_name(name: Name, what: str) -> None:
     """Refuse a definition that would hide a name of the language."""
     if name.text in BUILT_IN:
-        kind = "type" if name.text in DTYPES else "word" if name.text in ("inf", "nan", "true", "false", "size") else "function"
+        kind = (
+            "type"
+            if name.text in DTYPES
+            else "word"
+            if name.text in ("inf", "nan", "true", "false", "size")
+            else "function"
+        )
         raise Fault(name.at, f"'{name.text}' is a built-in {kind}", f"give the {what} another name")

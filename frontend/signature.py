@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..compiler.ir.dtype import BOOL
 from ..compiler.ir.affine import decide, make_set
+from ..compiler.ir.dtype import BOOL
 from ..compiler.ir.expr import Read, postorder
 from ..compiler.ir.program import Condition, Extent, Tensor
-from ..compiler.ir.quasiaffine import All, Affine, Comparison, conjunction
+from ..compiler.ir.quasiaffine import Affine, All, Comparison, conjunction
 from ..compiler.ir.trampoline import run
 from . import syntax as s
 from .constants import Globals, element_type
@@ -41,7 +41,9 @@ def check_signature(kernel: s.Kernel, globals_: Globals, scope: Scope) -> Signat
     tensors = dict(globals_.tables)
     for table in globals_.tables.values():
         extents = [(e.lower, e.upper) for e in table.extents]
-        scope.tensors[table.name] = TensorInfo(table.name, "constant", table.rank, table.dtype, (0, 0), list(extents), 0)
+        scope.tensors[table.name] = TensorInfo(
+            table.name, "constant", table.rank, table.dtype, (0, 0), list(extents), 0
+        )
     for role, parameters in (("input", kernel.inputs), ("output", kernel.outputs)):
         for parameter in parameters:
             if parameter.type.text == "size":
@@ -81,7 +83,11 @@ def _declare_sizes(kernel: s.Kernel, scope: Scope) -> None:
             if isinstance(node, s.Name) and node.text not in scope.constants and node.text not in scope.sizes:
                 new_name(node, "size")
                 if node.text in names:
-                    raise Fault(node.at, f"'{node.text}' is a size here, and the name of a parameter", "give one of them another name")
+                    raise Fault(
+                        node.at,
+                        f"'{node.text}' is a size here, and the name of a parameter",
+                        "give one of them another name",
+                    )
                 if node.text in scope.missing:
                     continue
                 scope.sizes.append(node.text)
@@ -90,7 +96,11 @@ def _declare_sizes(kernel: s.Kernel, scope: Scope) -> None:
 
 def _unused_name(name: s.Name, scope: Scope) -> None:
     new_name(name, "parameter")
-    for kind, names in (("a parameter", (*scope.scalars, *scope.tensors)), ("a size", scope.sizes), ("a const", scope.constants)):
+    for kind, names in (
+        ("a parameter", (*scope.scalars, *scope.tensors)),
+        ("a size", scope.sizes),
+        ("a const", scope.constants),
+    ):
         if name.text in names:
             if kind == "a parameter" and name.text in scope.tensors and scope.tensors[name.text].role == "constant":
                 kind = "a const"
@@ -123,7 +133,8 @@ def check_extents(parameter: s.Parameter, tensor: Tensor, scope: Scope) -> None:
         if decide(bad.is_empty):
             continue
         shown = least_example(bad, tuple(size.names()))
-        raise Fault(node.at, f"this extent of '{tensor.name}' can be negative: {shown}", remedy(bad, scope))
+        where = f": {shown}" if shown else ""
+        raise Fault(node.at, f"this extent of '{tensor.name}' can be negative{where}", remedy(bad, scope))
 
 
 def _promise(node: s.Node, scope: Scope) -> Condition:

@@ -8,16 +8,19 @@ that dropping the reduction's own dependences would lose the order between its s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-import islpy as isl
+from typing import TYPE_CHECKING, Literal
 
 from ..compiler.ir.affine import decide, make_map
-from ..compiler.ir.program import Access, Program, Statement
 from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction
 from ..compiler.ir.tree import Guard, Leaf, Loop, Node, definition_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import islpy as isl
+
+    from ..compiler.ir.program import Access, Program, Statement
 
 Kind = Literal["flow", "anti", "output"]
 
@@ -65,7 +68,11 @@ def _dependences(program: Program, times: dict[str, isl.Map]) -> Iterator[Depend
                 pairs = program.relation(source, first).apply_range(program.relation(target, second).reverse())
                 pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
                 if not pairs.is_empty():
-                    reduction = source.name == target.name and source.kind in ("update", "merge") and _accumulates(source, tensor)
+                    reduction = (
+                        source.name == target.name
+                        and source.kind in ("update", "merge")
+                        and _accumulates(source, tensor)
+                    )
                     found.append(Dependence(source.name, target.name, kind, tensor, pairs.coalesce(), reduction))
     yield from _merged(found, order)
 

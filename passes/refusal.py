@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..compiler.ir.errors import TilewrightError
-from ..compiler.ir.span import Span
+
+if TYPE_CHECKING:
+    from ..compiler.ir.span import Span
 
 Rule = Literal["dependence", "rounding", "race", "bounds", "coverage", "capacity", "target", "shape", "unknown"]
 

@@ -21,9 +21,18 @@ import tilewright as tw
 
 PAGE = Path(__file__).parent.parent / "docs" / "language.md"
 TYPES: dict[str, Any] = {
-    "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
-    "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "i64": np.int64, "i32": np.int32,
-    "i16": np.int16, "i8": np.int8, "u8": np.uint8, "bool": np.bool_,
+    "f64": np.float64,
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f8e4m3": ml_dtypes.float8_e4m3fn,
+    "f8e5m2": ml_dtypes.float8_e5m2,
+    "i64": np.int64,
+    "i32": np.int32,
+    "i16": np.int16,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "bool": np.bool_,
 }
 
 
@@ -41,7 +50,7 @@ class Block:
 
     def notes(self, mark: str) -> list[str]:
         """What stands behind *mark* on the lines that begin with it."""
-        return [line[len(mark):].strip() for line in self.text.splitlines() if line.startswith(mark)]
+        return [line[len(mark) :].strip() for line in self.text.splitlines() if line.startswith(mark)]
 
 
 def read_blocks() -> list[Block]:

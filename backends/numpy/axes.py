@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...compiler.ir.affine import UndecidedError, decide, make_set
 from ...compiler.ir.expr import Index, Read
-from ...compiler.ir.program import Extent, Program
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Division, Formula, Range, Some, conjunction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...compiler.ir.program import Extent, Program
 
 
 @dataclass
@@ -101,7 +105,7 @@ class Axes:
         return self.never(Some(tuple(outside)), loops_only=not any(n in self.vector for n in position.names()))
 
     def never(self, formula: Formula, loops_only: bool = False) -> bool:
-        """Whether a condition is proved false all over the box; *loops_only*: even where a vector index has no value."""
+        """Whether a condition is proved false all over the box (*loops_only*: even if a vector index has no value)."""
         names = tuple(n for n in self.box if not loops_only or n not in self.vector)
         parts: list[Formula] = [self.program.context, formula]
         for name in names:
@@ -115,7 +119,9 @@ class Axes:
 
     def nonnegative(self, value: Affine) -> bool:
         """Whether an expression of sizes and loop indices is proved to be at least 0 (wherever it matters)."""
-        if value.constant >= 0 and all(isinstance(t, str) and f > 0 and t in self.program.sizes for t, f in value.terms):
+        if value.constant >= 0 and all(
+            isinstance(t, str) and f > 0 and t in self.program.sizes for t, f in value.terms
+        ):
             return True
         return self.never(Comparison("<", value, Affine()), loops_only=True)
 

@@ -10,17 +10,34 @@ if TYPE_CHECKING:
     from ...compiler.ir.elementary.sequence import Op, Sequence
 
 _BINARY = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}",
-    "lt": "{} < {}", "le": "{} <= {}", "eq": "{} == {}", "ieq": "{} == {}", "ult": "{} < {}",
-    "iadd": "{} + {}", "isub": "{} - {}", "imul": "{} * {}",
-    "and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "shl": "{} << {}", "shr": "{} >> {}",
+    "add": "{} + {}",
+    "sub": "{} - {}",
+    "mul": "{} * {}",
+    "div": "{} / {}",
+    "lt": "{} < {}",
+    "le": "{} <= {}",
+    "eq": "{} == {}",
+    "ieq": "{} == {}",
+    "ult": "{} < {}",
+    "iadd": "{} + {}",
+    "isub": "{} - {}",
+    "imul": "{} * {}",
+    "and": "{} & {}",
+    "or": "{} | {}",
+    "xor": "{} ^ {}",
+    "shl": "{} << {}",
+    "shr": "{} >> {}",
 }
 _CALLS = {
-    "sqrt": "np.sqrt({})", "fma": "fma_{float_name}({}, {}, {})", "select": "np.where({}, {}, {})",
-    "clamp_above": "np.where({0} > {1}, {1}, {0})", "clamp_below": "np.where({0} < {1}, {1}, {0})",
+    "sqrt": "np.sqrt({})",
+    "fma": "fma_{float_name}({}, {}, {})",
+    "select": "np.where({}, {}, {})",
+    "clamp_above": "np.where({0} > {1}, {1}, {0})",
+    "clamp_below": "np.where({0} < {1}, {1}, {0})",
 }
 _METHODS = {
-    "bits": "{}.view(np.{word})", "float": "{}.view(np.{float})",
+    "bits": "{}.view(np.{word})",
+    "float": "{}.view(np.{float})",
     "int_to_float": "{}.view(np.{signed}).astype(np.{float})",
     "umulhi": "({}.astype(np.uint64) * {} >> 32).astype(np.{word})",
 }
@@ -112,8 +129,12 @@ class _Printer:
 
     def _type_names(self) -> dict[str, str]:
         bits = self.sequence.dtype.bits
-        return {"float_name": self.sequence.dtype.name, "float": f"float{bits}", "word": f"uint{bits}",
-                "signed": f"int{bits}"}
+        return {
+            "float_name": self.sequence.dtype.name,
+            "float": f"float{bits}",
+            "word": f"uint{bits}",
+            "signed": f"int{bits}",
+        }
 
     def _operand(self, position: int, *, atom: bool = False, bare: bool = False) -> str:
         """The text of an operand: with *atom* in brackets where needed; with *bare* a plain Python literal

@@ -17,7 +17,7 @@ from ...compiler.ir.tree import loop_variable
 from .axes import Axes
 from .elementary import function_text
 from .embed import names_used, runtime_text
-from .expressions import Writer, constant_text
+from .expressions import Writer, constant_text, type_text
 from .naming import Names
 from .stages import Carried, StageEmitter, allocate, emit_stage
 
@@ -88,14 +88,17 @@ def _bind_arguments(program: Program, names: Names, body: Writer) -> None:
                 for n, position in found:
                     body.line(f"{names[n]} = {names[parameter]}.shape[{position}]")
         elif parameter in program.scalars:
-            dtype = program.scalars[parameter]
-            module = "ml_dtypes" if dtype.name in ("bf16", "f8e4m3", "f8e5m2") else "np"
-            name = "bool_" if dtype.is_bool else dtype.numpy.name
-            body.line(f"{names[parameter]} = {module}.{name}({names[parameter]})")
+            kind = type_text(program.scalars[parameter])
+            body.line(f"{names[parameter]} = {kind}({names[parameter]})")
 
 
 def _emit_order(
-    program: Program, order: tuple[Nested, ...], names: Names, body: Writer, loops: dict[int, tuple[str, Range]], ready: set[str]
+    program: Program,
+    order: tuple[Nested, ...],
+    names: Names,
+    body: Writer,
+    loops: dict[int, tuple[str, Range]],
+    ready: set[str],
 ) -> None:
     count: dict[str, int] = {}
     for stage in program.stages:
@@ -119,7 +122,7 @@ def _emit_order(
 
 
 def _waiting(program: Program, stage: Stage, ready: set[str], alone: bool) -> list[str]:
-    """The tensors to allocate before a stage: its own, and any it only seems to read (under a guard that never holds)."""
+    """The tensors to allocate before a stage: its own, and any that it reads under a guard that never holds."""
     wanted = [] if alone else [stage.tensor]
     for node in postorder(stage.value):
         if isinstance(node, Read) and program.tensors[node.tensor].role not in ("input", "constant"):
@@ -128,7 +131,12 @@ def _waiting(program: Program, stage: Stage, ready: set[str], alone: bool) -> li
 
 
 def _emit_shared(
-    program: Program, item: Shared, names: Names, body: Writer, loops: dict[int, tuple[str, Range]], ready: set[str]
+    program: Program,
+    item: Shared,
+    names: Names,
+    body: Writer,
+    loops: dict[int, tuple[str, Range]],
+    ready: set[str],
 ) -> None:
     stages = [program.stage(name) for name in stages_of((item,))]
     if not loops:
@@ -160,7 +168,11 @@ def equation_text(program: Program, stage: Stage) -> list[str]:
     first = stage.span.line - 1
     found = [lines[first].strip()]
     depth = _depth(lines[first])
-    while (depth > 0 or found[-1].endswith(("+", "-", "*", "/", "=", ","))) and first + len(found) < len(lines) and len(found) < 6:
+    while (
+        (depth > 0 or found[-1].endswith(("+", "-", "*", "/", "=", ",")))
+        and first + len(found) < len(lines)
+        and len(found) < 6
+    ):
         following = lines[first + len(found)]
         depth += _depth(following)
         found.append(following.strip())
@@ -173,9 +185,7 @@ def _depth(line: str) -> int:
 
 
 def _module(program: Program, names: Names, body: str) -> str:
-    elementary = [
-        sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)
-    ]
+    elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
     functions = "\n\n\n".join(function_text(s) for s in elementary)
     used = names_used(f"{functions}\n\n\ndef body():\n{body}\n")
     helpers = runtime_text(used)
@@ -191,4 +201,3 @@ def _module(program: Program, names: Names, body: str) -> str:
     imports.append("import numpy as np")
     head = f'"""The kernel {program.name} in NumPy: bit for bit what its equations define."""\n\n'
     return head + "\n".join(imports) + "\n\n\n" + whole
-

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from ...compiler.ir.dtype import I64, DType
 from ...compiler.ir.expr import (
     Allow,
     Binary,
@@ -26,12 +25,17 @@ from ...compiler.ir.expr import (
     children,
     postorder,
 )
-from ...compiler.ir.program import Extent, Program
 from ...compiler.ir.quasiaffine import Affine, Comparison, Some
-from ...compiler.ir.trampoline import Deep
 from .axes import Axes, substitution
 from .casts import binary_text, cast_text, fma_text, unary_text
-from .naming import Names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.dtype import DType
+    from ...compiler.ir.program import Extent, Program
+    from ...compiler.ir.trampoline import Deep
+    from .naming import Names
 
 WIDTH = 88
 
@@ -151,7 +155,11 @@ class Expressions:
                 return Value(constant_text(node.value, node.dtype))
             case Index():
                 value = self.integer(node.affine)
-                return replace(value, text=f"np.int64({value.text})", strength=ATOM, python=False) if value.python else value
+                return (
+                    replace(value, text=f"np.int64({value.text})", strength=ATOM, python=False)
+                    if value.python
+                    else value
+                )
             case Scalar():
                 return Value(self.names[node.name])
             case Read():
@@ -214,7 +222,11 @@ class Expressions:
             return Value(f"{a.text} {node.op} {b.text}", a.axes | b.axes, COMPARED, a.python and b.python)
         sides: list[Value] = []
         for side, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(side, Const) and not isinstance(other, Const) and side.dtype.name in ("f64", "f32", "i64", "i32", "i16", "i8", "u8"):
+            if (
+                isinstance(side, Const)
+                and not isinstance(other, Const)
+                and side.dtype.name in ("f64", "f32", "i64", "i32", "i16", "i8", "u8")
+            ):
                 sides.append(Value(number_text(side.value)))
             elif isinstance(side, Index):
                 sides.append(self.integer(side.affine))
@@ -259,7 +271,8 @@ class Expressions:
         axes = frozenset[str]().union(*(v.axes for v in values))
         depth = max(v.depth for v in values) + 1
         if node.function == "fma":
-            return Value(fma_text(*(v.text for v in values), node.dtype), axes, depth=depth)
+            a, b, c = (v.text for v in values)
+            return Value(fma_text(a, b, c, node.dtype), axes, depth=depth)
         wide = node.dtype.wide
         inner = cast_text(values[0].atomic, node.dtype, wide) if node.dtype is not wide else values[0].text
         text = cast_text(f"{node.function}_{wide}({inner})", wide, node.dtype)
@@ -476,23 +489,25 @@ def tidy(text: str) -> str:
 
 def number_text(value: float | int | bool) -> str:
     """A number as Python text; an integer-valued float without its `.0`."""
+    if isinstance(value, bool):
+        return str(value)
     if isinstance(value, float):
         if math.isnan(value):
             return "np.nan"
         if math.isinf(value):
             return "np.inf" if value > 0 else "-np.inf"
-        if value.is_integer() and abs(value) < 2**53 and not (value == 0 and math.copysign(1, value) < 0):
+        if value.is_integer() and abs(value) < 2**53 and str(value) != "-0.0":
             return str(int(value))
         return repr(value)
     return str(value)
 
 
+def type_text(dtype: DType) -> str:
+    """`np.float32`, `ml_dtypes.bfloat16`: the NumPy type of a scalar type, as text."""
+    module = "ml_dtypes" if dtype.name in ("bf16", "f8e4m3", "f8e5m2") else "np"
+    return f"{module}.{'bool_' if dtype.is_bool else dtype.numpy.name}"
+
+
 def constant_text(value: float | int | bool, dtype: DType) -> str:
     """A constant with its type."""
-    if dtype.is_bool:
-        return f"np.bool_({value})"
-    if dtype is I64:
-        return f"np.int64({value})"
-    number = number_text(value)
-    module = "ml_dtypes" if dtype.name in ("bf16", "f8e4m3", "f8e5m2") else "np"
-    return f"{module}.{dtype.numpy.name}({number})"
+    return f"{type_text(dtype)}({number_text(value)})"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 
 def load_function(source: str, name: str) -> Callable[..., Any]:

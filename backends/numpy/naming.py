@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import builtins
 import keyword
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ...compiler.ir.elementary import FUNCTIONS
-from ...compiler.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...compiler.ir.program import Program
 
 _TAKEN = frozenset(
     (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "np", "ml_dtypes", "re", "annotations")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Allow, Expr, Index, Read, Reduce, postorder
-from ...compiler.ir.program import Extent, Program, Stage
 from ...compiler.ir.quasiaffine import NEGATED, Affine, Comparison, Range
 from ...compiler.ir.statements import identity
 from ...compiler.ir.trampoline import Deep, run
@@ -14,8 +13,13 @@ from ...compiler.ir.tree import bind
 from ...passes.refusal import IllegalTransformError, Refusal
 from .axes import Axes
 from .casts import binary_text
-from .expressions import COMPARED, STRENGTH, Expressions, Value, Writer, constant_text
-from .naming import Names
+from .expressions import COMPARED, STRENGTH, Expressions, Value, Writer, constant_text, type_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...compiler.ir.program import Extent, Program, Stage
+    from .naming import Names
 
 
 @dataclass
@@ -25,10 +29,9 @@ class StageEmitter(Expressions):
     def reduce(self, node: Reduce, mask: str | None) -> Deep[Value]:
         """A loop for each reduced index, in the order of the definition."""
         if node.order.kind == "mma":
-            raise IllegalTransformError(
-                Refusal("target", "emit numpy", f"the fold mma={node.order.family} is not available on this target", node.span,
-                        "run the kernel on a chip of that family, or use lanes= or blocks=")  # fmt: skip
-            )
+            message = f"the fold mma={node.order.family} is not available on this target"
+            hint = "run the kernel on a chip of that family, or use lanes= or blocks="
+            raise IllegalTransformError(Refusal("target", "emit numpy", message, node.span, hint))
         exact = [self.axes.enter(r, self.substituted) for r in node.ranges]
         shape_axes = self._axes_of(node)
         if node.order.kind == "lanes":
@@ -76,11 +79,10 @@ class StageEmitter(Expressions):
         name = self.names.fresh(wanted)
         dtype = node.body.dtype
         start = identity(node.op, dtype)
-        numpy_type = f"{'ml_dtypes' if dtype.name in ('bf16', 'f8e4m3', 'f8e5m2') else 'np'}.{dtype.numpy.name if not dtype.is_bool else 'bool_'}"
         if not axes:
             self.writer.line(f"{name} = {constant_text(start, dtype)}")
         elif start == 0 and not dtype.is_bool:
-            self.writer.line(f"{name} = np.zeros({self._shape(axes)}, {numpy_type})")
+            self.writer.line(f"{name} = np.zeros({self._shape(axes)}, {type_text(dtype)})")
         else:
             self.writer.line(f"{name} = np.full({self._shape(axes)}, {constant_text(start, dtype)})")
         return name
@@ -108,7 +110,9 @@ class StageEmitter(Expressions):
                     tests.append(f"({index} < {self.integer(end).text})")
         return " & ".join(tests) or None
 
-    def _body(self, node: Reduce, ranges: tuple[Range, ...], exact: list[bool], mask: str | None) -> Deep[tuple[Value, str | None]]:
+    def _body(
+        self, node: Reduce, ranges: tuple[Range, ...], exact: list[bool], mask: str | None
+    ) -> Deep[tuple[Value, str | None]]:
         """Inside the loops: the element, and where it counts."""
         counts = self._element_mask(ranges, exact)
         inner = mask
@@ -268,9 +272,7 @@ def emit_stage(program: Program, stage: Stage, names: Names, writer: Writer, car
     names.release(mark)
 
 
-def _narrowed(
-    ranges: list[Range], conditions: Sequence[Comparison]
-) -> tuple[list[Range], list[Comparison]]:
+def _narrowed(ranges: list[Range], conditions: Sequence[Comparison]) -> tuple[list[Range], list[Comparison]]:
     """Conditions on one vector index become ends of its range; the rest is returned."""
     ends = {r.index: ([*r.lower], [*r.upper]) for r in ranges}
     rest: list[Comparison] = []
@@ -308,9 +310,15 @@ def _store(stage: Stage, emitter: StageEmitter, value: Value, mask: str | None, 
     tensor = emitter.program.tensors[stage.tensor]
     name = emitter.names[stage.tensor]
     line = emitter.writer.line
-    whole = alone and stage.lefts and all(
-        left.bare in emitter.axes.vector and emitter.axes.box[left.bare or ""] == (e.lower, e.upper) and e.lower == (Affine(),)
-        for left, e in zip(stage.lefts, tensor.extents, strict=True)
+    whole = (
+        alone
+        and stage.lefts
+        and all(
+            left.bare in emitter.axes.vector
+            and emitter.axes.box[left.bare or ""] == (e.lower, e.upper)
+            and e.lower == (Affine(),)
+            for left, e in zip(stage.lefts, tensor.extents, strict=True)
+        )
     )
     if whole and value.axes == frozenset(emitter.axes.vector) and not _is_view(stage.value):
         line(f"{name} = {value.text}")
@@ -338,11 +346,9 @@ def _is_view(expr: Expr) -> bool:
 def allocate(emitter: StageEmitter, tensor: str) -> None:
     """The line that allocates a tensor."""
     found = emitter.program.tensors[tensor]
-    dtype = found.dtype
     sizes = [emitter.extent_text(e) for e in found.extents]
     shape = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
-    numpy_type = f"{'ml_dtypes' if dtype.name in ('bf16', 'f8e4m3', 'f8e5m2') else 'np'}.{dtype.numpy.name if not dtype.is_bool else 'bool_'}"
-    emitter.writer.line(f"{emitter.names[tensor]} = np.zeros({shape}, {numpy_type})")
+    emitter.writer.line(f"{emitter.names[tensor]} = np.zeros({shape}, {type_text(found.dtype)})")
 
 
 def _target(stage: Stage, emitter: StageEmitter) -> str:
@@ -375,4 +381,3 @@ def _target(stage: Stage, emitter: StageEmitter) -> str:
 
 def _origin(extent: Extent, emitter: StageEmitter) -> str:
     return "" if extent.lower == (Affine(),) else f" - ({emitter.ends('min', extent.lower)})"
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,9 @@ from .check import check
 from .emit import emit
 from .run import run
 from .show import show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MANY = ("--size", "--input", "--save", "--scalar")
 

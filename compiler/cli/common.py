@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from ..kernel import Kernel, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def read_kernels(path: str) -> dict[str, Kernel]:

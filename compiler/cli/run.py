@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
-from ..arguments import Array, Number
+from ..bits import digest, same_bits
 from ..inputs import default_scalars, default_sizes, random_inputs
-from ..ir.program import Program
-from ..kernel import Kernel
 from .common import pairs, read_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..arguments import Array, Number
+    from ..ir.program import Program
+    from ..kernel import Kernel
 
 SMALL = 5
 
@@ -25,10 +28,21 @@ SMALL = 5
 @click.option("--kernel", "name", help="The kernel, where the file holds several.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="Sizes; those not given are chosen.")
 @click.option("--scalar", "scalars", multiple=True, metavar="NAME=X ...", help="Scalar arguments.")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=F.npy ...", help="Inputs from files; the others are random.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=F.npy ...",
+    help="Inputs from files; the others are random.",
+)
 @click.option("--save", "saves", multiple=True, metavar="NAME=F.npy ...", help="Write outputs to files.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
-@click.option("--check", "wants_check", is_flag=True, help="Compare with the scalar interpreter, bit for bit, at small sizes.")
+@click.option(
+    "--check",
+    "wants_check",
+    is_flag=True,
+    help="Compare with the scalar interpreter, bit for bit, at small sizes.",
+)
 def run(
     file: str,
     name: str | None,
@@ -48,7 +62,12 @@ def run(
     values = {n: _number(n, v) for n, v in pairs("--scalar", scalars, tuple(program.scalars)).items()}
     chosen = {n: _size(n, v) for n, v in pairs("--size", sizes, program.sizes).items()}
     all_sizes = _sizes(program, chosen, arrays)
-    arguments: dict[str, Any] = {**random_inputs(program, all_sizes, seed), **arrays, **default_scalars(program, values), **all_sizes}
+    arguments: dict[str, Any] = {
+        **random_inputs(program, all_sizes, seed),
+        **arrays,
+        **default_scalars(program, values),
+        **all_sizes,
+    }
     start = time.perf_counter()
     result = kernel(**arguments)
     elapsed = time.perf_counter() - start
@@ -125,29 +144,20 @@ def summary(name: str, array: Array) -> str:
     return f"{head}  {spread}\n    {first}{' ...' if array.size > 4 else ''}  bits {digest(array)}"
 
 
-def digest(array: Array) -> str:
-    """The first 16 hex digits of the SHA-256 of an array's bits; every NaN counts as the same."""
-    return hashlib.sha256(canonical(array)).hexdigest()[:16]
-
-
-def canonical(array: Array) -> bytes:
-    """The bits of an array in row-major order, each NaN replaced by the one of the value nan."""
-    kept = np.array(array, order="C", copy=True)
-    if kept.dtype.kind not in "iub":
-        kept[np.isnan(kept)] = np.nan
-    return kept.tobytes()
-
-
 def check_bits(kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Number], seed: int) -> tuple[bool, str]:
-    """Compare the NumPy reference with the scalar interpreter at sizes of at most SMALL (or those of the kernel's promises)."""
+    """Compare the NumPy reference with the scalar interpreter, at sizes of about SMALL."""
     program = kernel.program
     limits = {n: max(v, 0) for n, v in sizes.items()}
     small = default_sizes(program, {n: v for n, v in sizes.items() if v <= SMALL}, SMALL, limits) or dict(sizes)
-    arguments: dict[str, Any] = {**random_inputs(program, small, seed), **default_scalars(program, scalars), **small}
+    arguments: dict[str, Any] = {
+        **random_inputs(program, small, seed),
+        **default_scalars(program, scalars),
+        **small,
+    }
     result = kernel(**arguments)
     results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
     wanted = kernel.interpreted(**arguments)
-    differing = [n for n in program.outputs if canonical(results[n]) != canonical(wanted[n])]
+    differing = [n for n in program.outputs if not same_bits(results[n], wanted[n])]
     if differing:
         return False, f"  DIFFERS from the interpreter at {_shown(small)}: {', '.join(differing)}"
     return True, f"  checked: the same bits as the scalar interpreter, at {_shown(small)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,8 +11,10 @@ from ...passes.dependence import dependences
 from ..ir.affine import UndecidedError
 from ..ir.show import accesses_text, domains_text, relation_text, tensors_text, tree_text
 from ..ir.tree import definition_tree
-from ..kernel import Kernel
 from .common import read_kernels
+
+if TYPE_CHECKING:
+    from ..kernel import Kernel
 
 
 @click.command(epilog="Example: txc show --domains --accesses --dependences examples/matmul_silu.tx")
@@ -23,7 +26,13 @@ from .common import read_kernels
 @click.option("--loops", is_flag=True, help="The loop nest of the definition.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def show(
-    file: str, name: str | None, domains: bool, accesses: bool, wants_dependences: bool, loops: bool, as_json: bool
+    file: str,
+    name: str | None,
+    domains: bool,
+    accesses: bool,
+    wants_dependences: bool,
+    loops: bool,
+    as_json: bool,
 ) -> None:
     """Show the tensors and the loop nest of a kernel in FILE, or what the options ask for."""
     kernels = read_kernels(file)
@@ -34,19 +43,33 @@ def show(
         click.echo(json.dumps([_record(k) for k in chosen], indent=2))
         return
     everything = not (domains or accesses or wants_dependences or loops)
+    wanted = {
+        "tensors": everything,
+        "domains": domains,
+        "accesses": accesses,
+        "dependences": wants_dependences,
+        "loops": everything or loops,
+    }
     for kernel in chosen:
-        program = kernel.program
         click.echo(f"kernel {kernel.signature}")
-        sections = [
-            ("tensors", everything, lambda: tensors_text(program)),
-            ("domains", domains, lambda: domains_text(program)),
-            ("accesses", accesses, lambda: accesses_text(program)),
-            ("dependences", wants_dependences, lambda: dependences_text(kernel)),
-            ("loops", everything or loops, lambda: tree_text(program, definition_tree(program))),
-        ]
-        for title, wanted, text in sections:
-            if wanted:
-                click.echo(f"\n{title}\n" + "\n".join(f"  {line}" for line in text().splitlines()))
+        for title in (t for t, asked in wanted.items() if asked):
+            click.echo(f"\n{title}")
+            click.echo("\n".join(f"  {line}" for line in _section(title, kernel).splitlines()))
+
+
+def _section(title: str, kernel: Kernel) -> str:
+    program = kernel.program
+    match title:
+        case "tensors":
+            return tensors_text(program)
+        case "domains":
+            return domains_text(program)
+        case "accesses":
+            return accesses_text(program)
+        case "dependences":
+            return dependences_text(kernel)
+        case _:
+            return tree_text(program, definition_tree(program))
 
 
 def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
@@ -56,7 +79,8 @@ def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
     except UndecidedError:
         raise click.ClickException("isl did not compute the dependences within its budget") from None
     return [
-        (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target])) for d in found
+        (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target]))
+        for d in found
     ]
 
 

@@ -6,14 +6,16 @@ names in order, and callers speak of names only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import islpy as isl
 
 from .quasiaffine import Affine, All, Comparison, Division, Formula, Some
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
 
 # About half a second of isl on an ordinary core; the queries of ordinary kernels need a hundredth of it.
 OPERATIONS = 2_000_000
@@ -29,7 +31,7 @@ class UndecidedError(Exception):
 
 
 @contextmanager
-def budget(operations: int = OPERATIONS) -> Iterator[None]:
+def budget(operations: int = OPERATIONS) -> Generator[None]:
     """Run isl under a limit of elementary operations.
 
     Raises:
@@ -156,8 +158,8 @@ def least_point(points: isl.Set) -> dict[str, int] | None:
 
 def _least_point(points: isl.Set) -> dict[str, int] | None:
     count = points.dim(isl.dim_type.param)
-    params = [points.get_dim_name(isl.dim_type.param, i) for i in range(count)]
-    dims = [points.get_dim_name(isl.dim_type.set, i) for i in range(points.dim(isl.dim_type.set))]
+    params = [str(points.get_dim_name(isl.dim_type.param, i)) for i in range(count)]
+    dims = [str(points.get_dim_name(isl.dim_type.set, i)) for i in range(points.dim(isl.dim_type.set))]
     plain = points.reset_tuple_id() if points.has_tuple_id() else points
     positive = plain
     for i in range(count):
@@ -197,10 +199,10 @@ def affine_of_isl(aff: isl.Aff) -> Affine:
         for i in range(aff.dim(kind)):
             factor = scaled(aff.get_coefficient_val(kind, i))
             if factor:
-                total += Affine.name(aff.get_dim_name(kind, i)).scaled(factor)
+                total += Affine.name(str(aff.get_dim_name(kind, i))).scaled(factor)
     for i in range(aff.dim(isl.dim_type.div)):
         factor = scaled(aff.get_coefficient_val(isl.dim_type.div, i))
         if factor:
-            total += affine_of_isl(aff.get_div(i)).divided("//", 1).scaled(factor)
+            total += affine_of_isl(aff.get_div(i)).scaled(factor)
     total += scaled(aff.get_constant_val())
     return total if denominator == 1 else total.divided("//", denominator)

@@ -69,9 +69,22 @@ class DType:
         import ml_dtypes
         import numpy as np
 
-        special = {"bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
-        plain = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
-                 "u8": "u1", "bool": "?"}
+        special = {
+            "bf16": ml_dtypes.bfloat16,
+            "f8e4m3": ml_dtypes.float8_e4m3fn,
+            "f8e5m2": ml_dtypes.float8_e5m2,
+        }
+        plain = {
+            "f64": "f8",
+            "f32": "f4",
+            "f16": "f2",
+            "i64": "i8",
+            "i32": "i4",
+            "i16": "i2",
+            "i8": "i1",
+            "u8": "u1",
+            "bool": "?",
+        }
         return np.dtype(special[self.name] if self.name in special else plain[self.name])
 
 
@@ -88,6 +101,4 @@ I8 = DType("i8", "int", 8)
 U8 = DType("u8", "int", 8, signed=False)
 BOOL = DType("bool", "bool", 8, signed=False)
 
-DTYPES: dict[str, DType] = {
-    t.name: t for t in (F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U8, BOOL)
-}
+DTYPES: dict[str, DType] = {t.name: t for t in (F64, F32, F16, BF16, F8E4M3, F8E5M2, I64, I32, I16, I8, U8, BOOL)}

@@ -6,13 +6,16 @@ an expression is a graph; walk it with `postorder`, which visits each node once 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from .dtype import BOOL, I64, DType
 from .quasiaffine import TRUE, Affine, Formula, Range
-from .span import Span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .span import Span
 
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "min", "max")
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
@@ -241,4 +244,3 @@ def postorder(root: Expr, into_reductions: bool = True) -> Iterator[Expr]:
         if isinstance(node, Reduce) and not into_reductions:
             continue
         stack.extend((child, False) for child in reversed(children(node)))
-

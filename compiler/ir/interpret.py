@@ -6,7 +6,6 @@ values are Python floats, ints and bools, and every operation is one of `scalar.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +27,17 @@ from .expr import (
     Select,
     Unary,
 )
-from .program import Program, Statement, Tensor
 from .quasiaffine import holds
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
 from .tree import Guard, Leaf, Loop, Node, definition_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
     import numpy as np
+
+    from .program import Program, Statement, Tensor
 
 Number = float | int | bool
 

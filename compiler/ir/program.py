@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from .affine import make_map, make_set
-from .dtype import DType
 from .expr import Expr, Index, Order, Partial, Read, postorder
 from .quasiaffine import TRUE, Affine, All, Comparison, Formula, Range, conjunction
-from .span import Span
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     import islpy as isl
+
+    from .dtype import DType
+    from .span import Span
 
 Role = Literal["input", "output", "declared", "intermediate", "constant", "accumulator"]
 

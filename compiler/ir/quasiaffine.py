@@ -7,8 +7,11 @@ An `Affine` is c0 + c1*t1 + ... where each t is a name, a floor division `a // d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 # Beyond this a coefficient is not worth proving anything with, and isl would only grow slow on it.
 COEFFICIENT_LIMIT = 1 << 40
@@ -235,9 +238,7 @@ class Range:
     def formula(self) -> Formula:
         """lower <= index < upper."""
         i = Affine.name(self.index)
-        return All(
-            tuple(Comparison("<=", a, i) for a in self.lower) + tuple(Comparison("<", i, b) for b in self.upper)
-        )
+        return All(tuple(Comparison("<=", a, i) for a in self.lower) + tuple(Comparison("<", i, b) for b in self.upper))
 
     def names(self) -> Iterator[str]:
         """Names that the ends mention."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from .dtype import DType
 from .expr import (
     Allow,
     Binary,
@@ -25,10 +24,15 @@ from .expr import (
     Select,
     Unary,
 )
-from .program import Program, Statement
-from .quasiaffine import Affine
 from .trampoline import Deep, run
 from .tree import Guard, Leaf, Loop, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .dtype import DType
+    from .program import Program, Statement
+    from .quasiaffine import Affine
 
 # How tightly the language's operators bind, loosest first.
 _CHOICE, _OR, _AND, _NOT, _COMPARED, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
@@ -89,7 +93,10 @@ def _text(node: Expr) -> Deep[Shown]:
             then = yield _text(node.then)
             condition = yield _text(node.condition)
             other = yield _text(node.other)
-            return f"{_within(then, _OR)} if {_within(condition, _OR)} else {_within(other, _CHOICE)}", _CHOICE
+            return (
+                f"{_within(then, _OR)} if {_within(condition, _OR)} else {_within(other, _CHOICE)}",
+                _CHOICE,
+            )
         case Cast():
             x = yield _text(node.operand)
             return f"{'sat ' if node.saturating else ''}{node.dtype}({x[0]})", _ATOM
@@ -127,7 +134,7 @@ def number_text(value: float | int | bool, dtype: DType) -> str:
     if isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             return str(value)
-        if value.is_integer() and abs(value) < 1e16 and not (value == 0 and math.copysign(1, value) < 0):
+        if value.is_integer() and abs(value) < 1e16 and str(value) != "-0.0":
             return str(int(value))
         return repr(value)
     return str(value)

@@ -60,7 +60,9 @@ def lower_stage(stage: Stage, hull: Hull) -> tuple[list[Statement], list[Tensor]
     value = rebuilt(stage.value, replaced)
     name = f"S_{stage.name}_finish" if found else f"S_{stage.name}"
     kind = "finish" if found else "assign"
-    work.statements.append(Statement(name, stage.name, kind, stage.ranges, stage.tensor, stage.lefts, value, None, stage.span))
+    work.statements.append(
+        Statement(name, stage.name, kind, stage.ranges, stage.tensor, stage.lefts, value, None, stage.span)
+    )
     return work.statements, work.tensors
 
 
@@ -136,7 +138,9 @@ def _names(ranges: Sequence[Range]) -> tuple[Affine, ...]:
     return tuple(Affine.name(r.index) for r in ranges)
 
 
-def _accumulator(name: str, dtype: DType, ranges: tuple[Range, ...], position: tuple[Affine, ...], work: _Lowering) -> Read:
+def _accumulator(
+    name: str, dtype: DType, ranges: tuple[Range, ...], position: tuple[Affine, ...], work: _Lowering
+) -> Read:
     """A new tensor that holds one value for each of these positions, and the read of it."""
     work.tensors.append(Tensor(name, dtype, work.hull(ranges, position), "accumulator", work.stage.span))
     return Read(name, tuple(Index(p) for p in position), dtype, work.stage.span)
@@ -146,16 +150,35 @@ def _position(read: Read) -> tuple[Affine, ...]:
     return tuple(s.affine for s in read.subscripts if isinstance(s, Index))
 
 
-def _init(label: str, ranges: tuple[Range, ...], target: Read, reduce: Reduce, shared: Reduction, work: _Lowering) -> None:
+def _init(
+    label: str, ranges: tuple[Range, ...], target: Read, reduce: Reduce, shared: Reduction, work: _Lowering
+) -> None:
     start = Const(identity(reduce.op, target.dtype), target.dtype)
     name = f"S_{label}_init"
     work.statements.append(
-        Statement(name, work.stage.name, "init", ranges, target.tensor, _position(target), start, shared, reduce.span)
+        Statement(
+            name,
+            work.stage.name,
+            "init",
+            ranges,
+            target.tensor,
+            _position(target),
+            start,
+            shared,
+            reduce.span,
+        )
     )
 
 
 def _step(
-    name: str, kind: str, ranges: tuple[Range, ...], target: Read, element: Expr, reduce: Reduce, shared: Reduction, work: _Lowering
+    name: str,
+    kind: str,
+    ranges: tuple[Range, ...],
+    target: Read,
+    element: Expr,
+    reduce: Reduce,
+    shared: Reduction,
+    work: _Lowering,
 ) -> None:
     value = combined(reduce.op, target, element)
     work.statements.append(
@@ -177,11 +200,31 @@ def _lower_arg(reduce: Reduce, outer: tuple[Range, ...], body: Expr, label: str,
     stage = work.stage.name
     _init(f"{label}_best", outer, best, reduce, of_best, work)
     work.statements.append(
-        Statement(f"S_{label}_init", stage, "init", outer, index.tensor, _position(index), start, of_index, reduce.span)
+        Statement(
+            f"S_{label}_init",
+            stage,
+            "init",
+            outer,
+            index.tensor,
+            _position(index),
+            start,
+            of_index,
+            reduce.span,
+        )
     )
     moved = Select(better(reduce.op, body, best), Index(Affine.name(found.index)), index, I64)
     work.statements.append(
-        Statement(f"S_{label}_update", stage, "update", everywhere, index.tensor, _position(index), moved, of_index, reduce.span)
+        Statement(
+            f"S_{label}_update",
+            stage,
+            "update",
+            everywhere,
+            index.tensor,
+            _position(index),
+            moved,
+            of_index,
+            reduce.span,
+        )
     )
     _step(f"S_{label}_best_update", "update", everywhere, best, body, reduce, of_best, work)
     return index
@@ -215,7 +258,17 @@ def _lower_ordered(reduce: Reduce, outer: tuple[Range, ...], body: Expr, label: 
         prefix = tuple(Index(p) for p in _names(outer))
         value = Partial(partial.tensor, prefix, size, reduce.op, reduce.dtype, reduce.span)
         work.statements.append(
-            Statement(f"S_{label}_merge", work.stage.name, "merge", outer, total.tensor, _position(total), value, merged, reduce.span)
+            Statement(
+                f"S_{label}_merge",
+                work.stage.name,
+                "merge",
+                outer,
+                total.tensor,
+                _position(total),
+                value,
+                merged,
+                reduce.span,
+            )
         )
     else:
         _init(label, outer, total, reduce, merged, work)

@@ -163,12 +163,32 @@ def test_integers_beside_midpoints_round_once(source: DType, target: DType) -> N
 
 def test_overflow_to_8_bit_floats() -> None:
     inf = math.inf
-    e4m3 = {448: (0x7E, 0x7E), 464: (0x7E, 0x7E), 464.03125: (0x7F, 0x7E), 465: (0x7F, 0x7E),
-            1000: (0x7F, 0x7E), -1000: (0xFF, 0xFE), inf: (0x7F, 0x7E), -inf: (0xFF, 0xFE),
-            2**-9: (1, 1), 2**-10: (0, 0), 1.5 * 2**-10: (1, 1), -(2**-11): (0x80, 0x80)}
-    e5m2 = {57344: (0x7B, 0x7B), 61439: (0x7B, 0x7B), 61440: (0x7C, 0x7B), 65536: (0x7C, 0x7B),
-            -70000: (0xFC, 0xFB), inf: (0x7C, 0x7B), -inf: (0xFC, 0xFB), 2**-16: (1, 1), 2**-17: (0, 0),
-            1.5 * 2**-17: (1, 1)}
+    e4m3 = {
+        448: (0x7E, 0x7E),
+        464: (0x7E, 0x7E),
+        464.03125: (0x7F, 0x7E),
+        465: (0x7F, 0x7E),
+        1000: (0x7F, 0x7E),
+        -1000: (0xFF, 0xFE),
+        inf: (0x7F, 0x7E),
+        -inf: (0xFF, 0xFE),
+        2**-9: (1, 1),
+        2**-10: (0, 0),
+        1.5 * 2**-10: (1, 1),
+        -(2**-11): (0x80, 0x80),
+    }
+    e5m2 = {
+        57344: (0x7B, 0x7B),
+        61439: (0x7B, 0x7B),
+        61440: (0x7C, 0x7B),
+        65536: (0x7C, 0x7B),
+        -70000: (0xFC, 0xFB),
+        inf: (0x7C, 0x7B),
+        -inf: (0xFC, 0xFB),
+        2**-16: (1, 1),
+        2**-17: (0, 0),
+        1.5 * 2**-17: (1, 1),
+    }
     for dtype, table in ((F8E4M3, e4m3), (F8E5M2, e5m2)):
         for source in (F64, F32):
             x = np.array(list(table), source.numpy)
@@ -190,9 +210,15 @@ def test_float_to_integer_at_the_ends_of_the_range(source: DType, target: DType)
 
 
 def test_narrowing_rounds_once() -> None:
-    table = [(F64, F16, 1 + 2**-11 + 2**-40, 0x3C01), (F64, BF16, 1 + 2**-8 + 2**-40, 0x3F81),
-             (F32, F16, 65519.0, 0x7BFF), (I32, BF16, 16842753, 0x4B81), (I32, BF16, 33685506, 0x4C01),
-             (I32, BF16, 259, 0x4382), (I32, BF16, 511, 0x4400)]
+    table = [
+        (F64, F16, 1 + 2**-11 + 2**-40, 0x3C01),
+        (F64, BF16, 1 + 2**-8 + 2**-40, 0x3F81),
+        (F32, F16, 65519.0, 0x7BFF),
+        (I32, BF16, 16842753, 0x4B81),
+        (I32, BF16, 33685506, 0x4C01),
+        (I32, BF16, 259, 0x4382),
+        (I32, BF16, 511, 0x4400),
+    ]
     for source, target, value, code in table:
         got = evaluate(cast_text("x", source, target), x=np.array([value] * 40, source.numpy))
         assert got.view(np.uint16).tolist() == [code] * 40
@@ -260,10 +286,13 @@ def test_integer_operations_agree_with_the_scalar(op: str, dtype: DType) -> None
 
 def test_division_and_remainder_floor() -> None:
     a = np.array([-7, -6, -1, 0, 1, 6, 7], np.int32)
-    table = {2: ([-4, -3, -1, 0, 0, 3, 3], [1, 0, 1, 0, 1, 0, 1]), 0: ([0] * 7, [0] * 7),
-             -2: ([3, 3, 0, 0, -1, -3, -4], [-1, 0, -1, 0, -1, 0, -1]),
-             3: ([-3, -2, -1, 0, 0, 2, 2], [2, 0, 2, 0, 1, 0, 1]),
-             -3: ([2, 2, 0, 0, -1, -2, -3], [-1, 0, -1, 0, -2, 0, -2])}
+    table = {
+        2: ([-4, -3, -1, 0, 0, 3, 3], [1, 0, 1, 0, 1, 0, 1]),
+        0: ([0] * 7, [0] * 7),
+        -2: ([3, 3, 0, 0, -1, -3, -4], [-1, 0, -1, 0, -1, 0, -1]),
+        3: ([-3, -2, -1, 0, 0, 2, 2], [2, 0, 2, 0, 1, 0, 1]),
+        -3: ([2, 2, 0, 0, -1, -2, -3], [-1, 0, -1, 0, -2, 0, -2]),
+    }
     for b, (quotients, rests) in table.items():
         for divisor in (np.int32(b), np.full(7, b, np.int32)):
             assert evaluate(binary_text("//", "a", "b", I32), a=a, b=divisor).tolist() == quotients
@@ -287,8 +316,15 @@ def test_embedded_text_is_closed_and_in_file_order() -> None:
     text = runtime_text({"fma_bf16", "minimum"})
     assert names_used(text) == {"to_bf16", "f64_to_odd_f32", "f64_to_bf16", "two_sum", "odd_sum"}
     order = [line.split("(")[0] for line in text.splitlines() if line.startswith("def ")]
-    assert order == ["def to_bf16", "def f64_to_odd_f32", "def f64_to_bf16", "def minimum", "def two_sum",
-                     "def odd_sum", "def fma_bf16"]
+    assert order == [
+        "def to_bf16",
+        "def f64_to_odd_f32",
+        "def f64_to_bf16",
+        "def minimum",
+        "def two_sum",
+        "def odd_sum",
+        "def fma_bf16",
+    ]
     assert runtime_text(set()) == ""
     with pytest.raises(ValueError, match="no run-time function nonsense"):
         runtime_text({"nonsense"})

@@ -122,16 +122,28 @@ kernel a(x: f32[N]) -> (i: i64, j: i64) where N >= 4 {
     assert run(zeros, x=f32([1, 1, 1])) == 0
 
 
-@pytest.mark.parametrize(("target", "values", "want"), [
-    ("i8", [127.9, 128, -128.9, -129, np.nan, np.inf, -np.inf, 0.99, -0.99],
-     [127, 127, -128, -128, 0, 127, -128, 0, 0]),
-    ("u8", [255.9, 256, -0.5, -1, np.nan, 1e30], [255, 255, 0, 0, 0, 255]),
-    ("i32", [2147483520, 2147483648, -2147483648, -1e10, np.nan],
-     [2147483520, 2**31 - 1, -(2**31), -(2**31), 0]),
-    ("i64", [9.2e18, 9.3e18, -9.3e18, np.nan, np.inf],
-     [int(np.float32(9.2e18)), 2**63 - 1, -(2**63), 0, 2**63 - 1]),
-    ("bool", [0.0, -0.0, np.nan, 1e-45], [False, False, True, True]),
-])
+@pytest.mark.parametrize(
+    ("target", "values", "want"),
+    [
+        (
+            "i8",
+            [127.9, 128, -128.9, -129, np.nan, np.inf, -np.inf, 0.99, -0.99],
+            [127, 127, -128, -128, 0, 127, -128, 0, 0],
+        ),
+        ("u8", [255.9, 256, -0.5, -1, np.nan, 1e30], [255, 255, 0, 0, 0, 255]),
+        (
+            "i32",
+            [2147483520, 2147483648, -2147483648, -1e10, np.nan],
+            [2147483520, 2**31 - 1, -(2**31), -(2**31), 0],
+        ),
+        (
+            "i64",
+            [9.2e18, 9.3e18, -9.3e18, np.nan, np.inf],
+            [int(np.float32(9.2e18)), 2**63 - 1, -(2**63), 0, 2**63 - 1],
+        ),
+        ("bool", [0.0, -0.0, np.nan, 1e-45], [False, False, True, True]),
+    ],
+)
 def test_float_to_integer_truncates_and_saturates(target: str, values: list[float], want: list[int]) -> None:
     text = f"kernel c(x: f32[N]) -> (y: {target}[N]) {{\n    y[i] = {target}(x[i])\n}}\n"
     assert run(text, x=f32(values)).tolist() == want
@@ -147,8 +159,12 @@ kernel c(x: i32[N]) -> (y: i8[N], z: i8[N], u: u8[N], v: u8[N]) {
 }
 """
     got = [value.tolist() for value in run(text, x=np.array([127, 128, -129, 300, -1], np.int32))]
-    assert got == [[127, -128, 127, 44, -1], [127, 127, -128, 127, -1], [127, 128, 127, 44, 255],
-                   [127, 128, 0, 255, 0]]
+    assert got == [
+        [127, -128, 127, 44, -1],
+        [127, 127, -128, 127, -1],
+        [127, 128, 127, 44, 255],
+        [127, 128, 0, 255, 0],
+    ]
 
 
 def test_saturating_casts_to_floats() -> None:

@@ -42,11 +42,17 @@ def test_open_20_inputs_may_overlap_on_every_call() -> None:
     assert call(kernel, x=same, y=same)[1].tolist() == [3] * 4
 
 
-@pytest.mark.parametrize(("x", "y", "out", "named"), [
-    (slice(0, 4), slice(8, 12), slice(0, 4), "x"), (slice(0, 4), slice(8, 12), slice(2, 6), "x"),
-    (slice(8, 12), slice(0, 4), slice(0, 4), "y"), (slice(8, 12), slice(0, 4), slice(3, 7), "y"),
-    (slice(0, 8, 2), slice(8, 12), slice(2, 6), "x"), (slice(3, None, -1), slice(8, 12), slice(0, 4), "x"),
-])
+@pytest.mark.parametrize(
+    ("x", "y", "out", "named"),
+    [
+        (slice(0, 4), slice(8, 12), slice(0, 4), "x"),
+        (slice(0, 4), slice(8, 12), slice(2, 6), "x"),
+        (slice(8, 12), slice(0, 4), slice(0, 4), "y"),
+        (slice(8, 12), slice(0, 4), slice(3, 7), "y"),
+        (slice(0, 8, 2), slice(8, 12), slice(2, 6), "x"),
+        (slice(3, None, -1), slice(8, 12), slice(0, 4), "x"),
+    ],
+)
 def test_open_20_an_output_over_an_input_is_refused(x: slice, y: slice, out: slice, named: str) -> None:
     kernel = kernel_of(PLUS)
     base = np.arange(16, dtype=np.float32)
@@ -164,12 +170,18 @@ def test_open_21_an_output_with_strides() -> None:
     assert not Z[:, 1::2].any()
 
 
-@pytest.mark.parametrize(("out", "words"), [
-    (np.lib.stride_tricks.as_strided(np.zeros(7, np.float32), (5, 7), (0, 4)), "overlap"),
-    (read_only(np.zeros((5, 7), np.float32)), "read-only"),
-    (np.zeros((5, 7), np.float64), "f32"), (np.zeros((7, 5), np.float32), r"\by\b"),
-    (np.zeros(35, np.float32), r"\by\b"), (np.zeros((5, 7), ">f4"), r"\by\b"),
-], ids=["stride 0", "read-only", "wrong type", "wrong shape", "wrong rank", "big-endian"])
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        (np.lib.stride_tricks.as_strided(np.zeros(7, np.float32), (5, 7), (0, 4)), "overlap"),
+        (read_only(np.zeros((5, 7), np.float32)), "read-only"),
+        (np.zeros((5, 7), np.float64), "f32"),
+        (np.zeros((7, 5), np.float32), r"\by\b"),
+        (np.zeros(35, np.float32), r"\by\b"),
+        (np.zeros((5, 7), ">f4"), r"\by\b"),
+    ],
+    ids=["stride 0", "read-only", "wrong type", "wrong shape", "wrong rank", "big-endian"],
+)
 def test_open_21_outputs_that_cannot_hold_the_result_are_refused(out: Array, words: str) -> None:
     before = out.tolist()
     with pytest.raises(tw.ArgumentError, match=words):
@@ -177,10 +189,17 @@ def test_open_21_outputs_that_cannot_hold_the_result_are_refused(out: Array, wor
     assert out.tolist() == before
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    ({"x": f32([1, 2])}, "x"), ({"x": np.zeros((2, 2))}, "f32"), ({}, "x"),
-    ({"x": ones(2, 2), "z": ones(2)}, "z"), ({"x": ones(2, 2), "M": 3}, "M"),
-], ids=["rank", "type", "missing", "unknown", "size"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"x": f32([1, 2])}, "x"),
+        ({"x": np.zeros((2, 2))}, "f32"),
+        ({}, "x"),
+        ({"x": ones(2, 2), "z": ones(2)}, "z"),
+        ({"x": ones(2, 2), "M": 3}, "M"),
+    ],
+    ids=["rank", "type", "missing", "unknown", "size"],
+)
 def test_open_21_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises((tw.ArgumentError, TypeError), match=words):
         kernel_of(PLAIN)(**arguments)

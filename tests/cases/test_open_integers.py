@@ -127,11 +127,16 @@ def elementwise(dtype: str, expression: str) -> str:
     return f"kernel e(x: {dtype}[N]) -> (y: {dtype}[N]) {{\n    y[i] = {expression}\n}}\n"
 
 
-@pytest.mark.parametrize(("dtype", "values", "expression", "want"), [
-    (np.uint8, [200, 100], "x[i] + 100", [44, 200]), (np.int8, [1, 127], "x[i] + 1", [2, -128]),
-    (np.uint8, [5], "x[i] - 7", [254]), (np.int8, [-128, 3], "-x[i]", [-128, -3]),
-    (np.int8, [-128, -3], "abs(x[i])", [-128, 3]),
-])
+@pytest.mark.parametrize(
+    ("dtype", "values", "expression", "want"),
+    [
+        (np.uint8, [200, 100], "x[i] + 100", [44, 200]),
+        (np.int8, [1, 127], "x[i] + 1", [2, -128]),
+        (np.uint8, [5], "x[i] - 7", [254]),
+        (np.int8, [-128, 3], "-x[i]", [-128, -3]),
+        (np.int8, [-128, -3], "abs(x[i])", [-128, 3]),
+    ],
+)
 def test_open_24_integers_keep_their_type_and_wrap(
     dtype: Any, values: list[int], expression: str, want: list[int]
 ) -> None:

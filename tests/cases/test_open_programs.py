@@ -16,15 +16,63 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FREE = [
-    "lambda", "None", "restrict", "float", "int", "double", "while", "main", "tl", "np", "triton",
-    "constexpr", "threadIdx", "blockIdx", "__x", "_", "for", "class", "return", "import", "True",
-    "print", "numpy", "self", "range", "ml_dtypes", "acc", "tmp0", "Y", "np_", "lanes", "blocks", "is",
-    "del", "yield", "float32", "zeros", "args", "kwargs",
+    "lambda",
+    "None",
+    "restrict",
+    "float",
+    "int",
+    "double",
+    "while",
+    "main",
+    "tl",
+    "np",
+    "triton",
+    "constexpr",
+    "threadIdx",
+    "blockIdx",
+    "__x",
+    "_",
+    "for",
+    "class",
+    "return",
+    "import",
+    "True",
+    "print",
+    "numpy",
+    "self",
+    "range",
+    "ml_dtypes",
+    "acc",
+    "tmp0",
+    "Y",
+    "np_",
+    "lanes",
+    "blocks",
+    "is",
+    "del",
+    "yield",
+    "float32",
+    "zeros",
+    "args",
+    "kwargs",
 ]
 WORDS = ["const", "def", "kernel", "where", "allow", "let", "in", "if", "else", "and", "or", "not", "sat"]
 BUILT_IN = [
-    "exp", "max", "sum", "argmax", "sqrt", "fma", "floor", "i32", "bool", "f8e4m3", "inf", "nan",
-    "true", "false", "size",
+    "exp",
+    "max",
+    "sum",
+    "argmax",
+    "sqrt",
+    "fma",
+    "floor",
+    "i32",
+    "bool",
+    "f8e4m3",
+    "inf",
+    "nan",
+    "true",
+    "false",
+    "size",
 ]
 
 
@@ -63,25 +111,33 @@ def test_open_18_built_in_names_are_not_redefined(name: str) -> None:
 
 
 def test_open_18_a_size_is_not_an_index() -> None:
-    refused("kernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[^N] = X[N]\n}\n",
-            "'N' is a size, so Y[N] is one element, outside the shape", "its own name")
+    refused(
+        "kernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[^N] = X[N]\n}\n",
+        "'N' is a size, so Y[N] is one element, outside the shape",
+        "its own name",
+    )
 
 
 def test_open_18_a_reduction_index_is_a_new_name() -> None:
-    refused("kernel k(X: i64[3]) -> (Y: i64[4]) {\n    Y[i] = sum(^i in 0..3) X[i] * i\n}\n",
-            "'i' is already taken")
+    refused(
+        "kernel k(X: i64[3]) -> (Y: i64[4]) {\n    Y[i] = sum(^i in 0..3) X[i] * i\n}\n",
+        "'i' is already taken",
+    )
     twin = "kernel k(X: i64[3]) -> (Y: i64[4]) {\n    Y[i] = sum(k in 0..3) X[k] * k\n}\n"
     assert run(twin, X=np.array([1, 2, 3])).tolist() == [8] * 4
 
 
-@pytest.mark.parametrize("text", [
-    "kernel k(X: f32[N], ^X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n",
-    "kernel k(X: f32[N]) -> (^X: f32[N]) {\n    X[i] = 1\n}\n",
-    "kernel k(X: f32[^N], N: f32) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n",
-    "kernel k(X: f32) -> (Y: f32) {\n    Y = X\n}\nkernel ^k(X: f32) -> (Y: f32) {\n    Y = X\n}\n",
-    "const C = 1\nconst ^C = 2\nkernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i] * C\n}\n",
-    "def f(x) = x\ndef ^f(x) = x + 1\nkernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = f(X[i])\n}\n",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kernel k(X: f32[N], ^X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n",
+        "kernel k(X: f32[N]) -> (^X: f32[N]) {\n    X[i] = 1\n}\n",
+        "kernel k(X: f32[^N], N: f32) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n",
+        "kernel k(X: f32) -> (Y: f32) {\n    Y = X\n}\nkernel ^k(X: f32) -> (Y: f32) {\n    Y = X\n}\n",
+        "const C = 1\nconst ^C = 2\nkernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i] * C\n}\n",
+        "def f(x) = x\ndef ^f(x) = x + 1\nkernel k(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = f(X[i])\n}\n",
+    ],
+)
 def test_open_18_one_name_for_two_things_is_refused(text: str) -> None:
     (name,) = re.findall(r"\^(\w+)", text)
     refused(text, f"'{name}'")
@@ -89,7 +145,17 @@ def test_open_18_one_name_for_two_things_is_refused(text: str) -> None:
 
 def test_open_18_names_that_a_compiler_might_make_up() -> None:
     names = [
-        "acc", "tmp0", "X_0", "X_1", "X_local", "X_shared", "X_rf", "C_init", "C_update", "k_o", "k_i",
+        "acc",
+        "tmp0",
+        "X_0",
+        "X_1",
+        "X_local",
+        "X_shared",
+        "X_rf",
+        "C_init",
+        "C_update",
+        "k_o",
+        "k_i",
         "t0",
     ]
     lines = [f"    {new}[i] = {old}[i] + 1" for old, new in zip(["X", *names], names, strict=False)]
@@ -141,9 +207,15 @@ def test_open_19_five_thousand_parentheses() -> None:
     assert y.tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    ("-", ""), ("abs(", ")"), ("(", " if x[i] > 0 else 0)"), ("-(", ")"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("-", ""),
+        ("abs(", ")"),
+        ("(", " if x[i] > 0 else 0)"),
+        ("-(", ")"),
+    ],
+)
 def test_open_19_other_deep_forms(before: str, after: str) -> None:
     depth = 2000 if "if" in after else 5000
     y = run(deep("i32", before * depth + "x[i]" + after * depth), x=np.array([1, 2, 3], np.int32))
@@ -157,9 +229,13 @@ def stages(dtype: str, count: int) -> str:
     return f"kernel chain(x: {dtype}[N]) -> (y: {dtype}[N]) {{\n{body}\n    y[i] = T{count - 2}[i] + 1\n}}\n"
 
 
-@pytest.mark.parametrize(("dtype", "x", "want"), [
-    ("i32", np.array([1, 2, 3], np.int32), [2001, 2002, 2003]), ("f32", f32([0, 1e8]), [2000, 100000000]),
-])
+@pytest.mark.parametrize(
+    ("dtype", "x", "want"),
+    [
+        ("i32", np.array([1, 2, 3], np.int32), [2001, 2002, 2003]),
+        ("f32", f32([0, 1e8]), [2000, 100000000]),
+    ],
+)
 def test_open_19_two_thousand_equations(dtype: str, x: Array, want: list[Any]) -> None:
     assert call(kernel_of(stages(dtype, 2000)), x=x).tolist() == want
 
@@ -173,10 +249,13 @@ def test_open_19_a_million_additions_meet_the_limit(shape: str) -> None:
     assert time.perf_counter() - start < 10
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    (deep("i32", "(" * 10_001 + "x[i]" + ")" * 10_001), "10,000"),
-    (deep("i32", nested("flat", 20_001)), "40,000"),
-])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (deep("i32", "(" * 10_001 + "x[i]" + ")" * 10_001), "10,000"),
+        (deep("i32", nested("flat", 20_001)), "40,000"),
+    ],
+)
 def test_open_19_limits_on_depth_and_tokens(text: str, words: str) -> None:
     with pytest.raises(tw.SourceError, match=words):
         tw.parse(text)

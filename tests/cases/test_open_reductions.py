@@ -59,8 +59,15 @@ kernel centred(A: f32[M, N]) -> (S: f32[M], Z: f32[M, N]) {
 
 def test_open_03_sizes_of_zero_and_one_in_one_kernel() -> None:
     kernel = kernel_of(CENTRED)
-    sums = {(1, 1): [1], (1, 5): [15], (5, 1): [1, 2, 3, 4, 5], (3, 5): [15, 40, 65], (5, 0): [0] * 5,
-            (0, 5): [], (0, 0): []}
+    sums = {
+        (1, 1): [1],
+        (1, 5): [15],
+        (5, 1): [1, 2, 3, 4, 5],
+        (3, 5): [15, 40, 65],
+        (5, 0): [0] * 5,
+        (0, 5): [],
+        (0, 0): [],
+    }
     for (M, N), want in sums.items():
         A = np.arange(1, M * N + 1, dtype=np.float32).reshape(M, N)
         S, Z = call(kernel, A=A)
@@ -79,14 +86,22 @@ def reduction(operator: str, source: str, result: str, body: str = "X[i, k]") ->
 
 
 EMPTY = [
-    ("sum", "f32", "f32", "X[i, k]", 0.0), ("sum", "i32", "i32", "X[i, k]", 0),
-    ("prod", "f32", "f32", "X[i, k]", 1.0), ("prod", "i32", "i32", "X[i, k]", 1),
-    ("all", "f32", "bool", "(X[i, k] > 0)", True), ("any", "f32", "bool", "(X[i, k] > 0)", False),
-    ("all", "i32", "bool", "(X[i, k] > 0)", True), ("any", "i32", "bool", "(X[i, k] > 0)", False),
-    ("max", "f32", "f32", "X[i, k]", -np.inf), ("max", "i32", "i32", "X[i, k]", -(2**31)),
-    ("min", "f32", "f32", "X[i, k]", np.inf), ("min", "i32", "i32", "X[i, k]", 2**31 - 1),
-    ("max", "u8", "u8", "X[i, k]", 0), ("min", "u8", "u8", "X[i, k]", 255),
-    ("max", "i64", "i64", "X[i, k]", -(2**63)), ("max", "bf16", "bf16", "X[i, k]", -np.inf),
+    ("sum", "f32", "f32", "X[i, k]", 0.0),
+    ("sum", "i32", "i32", "X[i, k]", 0),
+    ("prod", "f32", "f32", "X[i, k]", 1.0),
+    ("prod", "i32", "i32", "X[i, k]", 1),
+    ("all", "f32", "bool", "(X[i, k] > 0)", True),
+    ("any", "f32", "bool", "(X[i, k] > 0)", False),
+    ("all", "i32", "bool", "(X[i, k] > 0)", True),
+    ("any", "i32", "bool", "(X[i, k] > 0)", False),
+    ("max", "f32", "f32", "X[i, k]", -np.inf),
+    ("max", "i32", "i32", "X[i, k]", -(2**31)),
+    ("min", "f32", "f32", "X[i, k]", np.inf),
+    ("min", "i32", "i32", "X[i, k]", 2**31 - 1),
+    ("max", "u8", "u8", "X[i, k]", 0),
+    ("min", "u8", "u8", "X[i, k]", 255),
+    ("max", "i64", "i64", "X[i, k]", -(2**63)),
+    ("max", "bf16", "bf16", "X[i, k]", -np.inf),
     ("max", "f8e5m2", "f8e5m2", "X[i, k]", -np.inf),
 ]
 
@@ -112,8 +127,7 @@ def numpy_type(name: str) -> Any:
 @pytest.mark.parametrize("operator", ["argmax", "argmin"])
 def test_open_04_argmax_of_nothing_is_refused(operator: str, source: str) -> None:
     text = reduction(operator, source, "i64")
-    refused(text.replace(operator, "^" + operator),
-            f"{operator} over an empty range at N=1, K=0", "where K >= 1")
+    refused(text.replace(operator, "^" + operator), f"{operator} over an empty range at N=1, K=0", "where K >= 1")
     kernel = kernel_of(text.replace(" {\n", " where K >= 1 {\n"))
     dtype = numpy_type(source)
     assert call(kernel, X=np.zeros((0, 2), dtype)).shape == (0,)
@@ -122,13 +136,16 @@ def test_open_04_argmax_of_nothing_is_refused(operator: str, source: str) -> Non
         kernel(X=np.zeros((2, 0), dtype))
 
 
-@pytest.mark.parametrize(("operator", "source", "first", "rest"), [
-    ("max", "f32", -np.inf, [3, 3, 3]), ("max", "i32", -(2**31), [3, 3, 3]),
-    ("min", "f32", np.inf, [3, 1, 1]), ("min", "i32", 2**31 - 1, [3, 1, 1]),
-])
-def test_open_04_triangle_with_an_empty_first_range(
-    operator: str, source: str, first: float, rest: list[int]
-) -> None:
+@pytest.mark.parametrize(
+    ("operator", "source", "first", "rest"),
+    [
+        ("max", "f32", -np.inf, [3, 3, 3]),
+        ("max", "i32", -(2**31), [3, 3, 3]),
+        ("min", "f32", np.inf, [3, 1, 1]),
+        ("min", "i32", 2**31 - 1, [3, 1, 1]),
+    ],
+)
+def test_open_04_triangle_with_an_empty_first_range(operator: str, source: str, first: float, rest: list[int]) -> None:
     text = f"""
 kernel triangle(V: {source}[N]) -> (T: {source}[N + 1]) {{
     T[i] = {operator}(k in 0..i) V[k]

@@ -52,7 +52,9 @@ def conv2d(source: Source, N: int, H: int, W: int, C: int, out: int) -> Case:
     padded, weights = _windows(f32(X)), f32(F)
     terms = [
         padded[:, r : r + H, s : s + W, c, None] * weights[r, s, c]
-        for r in range(3) for s in range(3) for c in range(C)
+        for r in range(3)
+        for s in range(3)
+        for c in range(C)
     ]
     return Case({"X": X, "F": F}, (ascending(zeros(N, H, W, out), terms),))
 

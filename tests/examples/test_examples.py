@@ -29,13 +29,29 @@ SIZES: dict[str, dict[str, tuple[tuple[int, ...], ...]]] = {
     "layernorm": {"layernorm": (*ROWS, (2, 257))},
     "softmax": {"softmax": PLANE, "softmax_online": PLANE},
     "attention_gqa": {
-        "attention_gqa": ((1, 1, 1, 1), (2, 3, 7, 5), (1, 1, 16, 16), (1, 2, 17, 8), (2, 1, 0, 4),
-                          (0, 1, 3, 4), (1, 0, 3, 4), (1, 1, 3, 0)),
+        "attention_gqa": (
+            (1, 1, 1, 1),
+            (2, 3, 7, 5),
+            (1, 1, 16, 16),
+            (1, 2, 17, 8),
+            (2, 1, 0, 4),
+            (0, 1, 3, 4),
+            (1, 0, 3, 4),
+            (1, 1, 3, 0),
+        ),
     },
     "rotary": {"rotary": IMAGE},
     "conv2d": {
-        "conv2d": ((1, 1, 1, 1, 1), (2, 7, 5, 3, 2), (1, 16, 16, 16, 4), (1, 17, 5, 17, 3), (0, 4, 4, 2, 2),
-                   (1, 0, 4, 2, 2), (1, 4, 3, 0, 2), (1, 4, 3, 2, 0)),
+        "conv2d": (
+            (1, 1, 1, 1, 1),
+            (2, 7, 5, 3, 2),
+            (1, 16, 16, 16, 4),
+            (1, 17, 5, 17, 3),
+            (0, 4, 4, 2, 2),
+            (1, 0, 4, 2, 2),
+            (1, 4, 3, 0, 2),
+            (1, 4, 3, 2, 0),
+        ),
     },
     "depthwise": {"depthwise": IMAGE},
     "maxpool": {"maxpool": (*IMAGE, (2, 2, 2), (32, 33, 5))},
@@ -61,7 +77,9 @@ SIZES: dict[str, dict[str, tuple[tuple[int, ...], ...]]] = {
 }
 RUNS = [
     pytest.param(file, kernel, sizes, id=f"{kernel}-{'x'.join(map(str, sizes))}")
-    for file, kernels in SIZES.items() for kernel, table in kernels.items() for sizes in table
+    for file, kernels in SIZES.items()
+    for kernel, table in kernels.items()
+    for sizes in table
 ]
 
 
@@ -97,9 +115,7 @@ def kernels() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("file", "kernel", "sizes"), RUNS)
-def test_example_against_numpy(
-    kernels: dict[str, Any], file: str, kernel: str, sizes: tuple[int, ...]
-) -> None:
+def test_example_against_numpy(kernels: dict[str, Any], file: str, kernel: str, sizes: tuple[int, ...]) -> None:
     with np.errstate(all="ignore"):
         case = make_case(kernel, sizes)
     got = kernels[kernel](**case.arguments)
@@ -126,7 +142,8 @@ def test_a_wrong_order_of_a_sum_is_seen() -> None:
     """The data of the bit-for-bit cases tell the orders of a sum apart."""
     case = exact_cases.matmul(Source(0), 7, 33, 5)
     A, B = case.arguments["A"], case.arguments["B"]
-    backwards = exact_cases.ascending(np.zeros((7, 5), np.float32),
-                                      [A[:, k, None] * B[None, k, :] for k in reversed(range(33))])
+    backwards = exact_cases.ascending(
+        np.zeros((7, 5), np.float32), [A[:, k, None] * B[None, k, :] for k in reversed(range(33))]
+    )
     with pytest.raises(AssertionError, match="elements differ"):
         check_result(backwards, case.results[0])

@@ -33,8 +33,10 @@ def test_is_accepted_without_unexpected_warnings(path: Path, capfd: pytest.Captu
 @pytest.mark.parametrize("path", KERNELS, ids=lambda p: p.stem)
 def test_is_accepted_with_other_line_ends_and_a_byte_order_mark(path: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    for name, data in (("crlf.tx", text.replace("\n", "\r\n").encode()),
-                       ("bom.tx", b"\xef\xbb\xbf" + text.encode()),
-                       ("no_final_newline.tx", text.rstrip().encode())):
+    for name, data in (
+        ("crlf.tx", text.replace("\n", "\r\n").encode()),
+        ("bom.tx", b"\xef\xbb\xbf" + text.encode()),
+        ("no_final_newline.tx", text.rstrip().encode()),
+    ):
         (tmp_path / name).write_bytes(data)
         assert list(tw.load(str(tmp_path / name))) == list(tw.load(str(path)))

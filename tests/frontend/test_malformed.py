@@ -34,8 +34,17 @@ def read_programs() -> list[Malformed]:
         before, _, after = table["text"].rpartition(CARET)
         line = before.count("\n") + 1
         column = len(before) - before.rfind("\n")
-        programs.append(Malformed(table["number"], before + after, line, column, table["message"],
-                                  table.get("hint", ""), table.get("twin")))
+        programs.append(
+            Malformed(
+                table["number"],
+                before + after,
+                line,
+                column,
+                table["message"],
+                table.get("hint", ""),
+                table.get("twin"),
+            )
+        )
     return programs
 
 

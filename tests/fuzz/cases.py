@@ -39,7 +39,7 @@ def element(rng: random.Random, dtype: DType) -> Value:
         return rng.random() < 0.5
     if dtype.is_int:
         return rng.randrange(0 if dtype.least == 0 else -2, 6)
-    return rng.choice(FLOATS)
+    return float(dtype.numpy.type(rng.choice(FLOATS)))
 
 
 def draw(rng: random.Random, program: Program) -> Case | None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import random
 
-KERNELS = tuple(path.read_text(encoding="utf-8")
-                for path in sorted((Path(__file__).parent.parent / "kernels").glob("*.tx")))
+KERNELS = tuple(
+    path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent.parent / "kernels").glob("*.tx"))
+)
 
 LANGUAGE = """
 const def kernel where allow let in if else and or not sat true false inf nan size
@@ -44,8 +45,12 @@ def mutate(rng: random.Random) -> str:
 
 
 ALIKE = (
-    ("+", "-", "*"), ("//", "%"), ("<", "<=", ">", ">=", "==", "!="), ("and", "or"),
-    ("sum", "prod", "max", "min", "argmax", "any"), ("0", "1", "2", "3"),
+    ("+", "-", "*"),
+    ("//", "%"),
+    ("<", "<=", ">", ">=", "==", "!="),
+    ("and", "or"),
+    ("sum", "prod", "max", "min", "argmax", "any"),
+    ("0", "1", "2", "3"),
 )
 
 
@@ -71,7 +76,7 @@ def tweak(rng: random.Random) -> str:
 
 def delete(rng: random.Random, pieces: list[str]) -> list[str]:
     at = rng.randrange(len(pieces))
-    return pieces[:at] + pieces[at + rng.randrange(1, 6):]
+    return pieces[:at] + pieces[at + rng.randrange(1, 6) :]
 
 
 def duplicate(rng: random.Random, pieces: list[str]) -> list[str]:
@@ -89,7 +94,7 @@ def swap(rng: random.Random, pieces: list[str]) -> list[str]:
 
 def replace(rng: random.Random, pieces: list[str]) -> list[str]:
     at = rng.randrange(len(pieces))
-    return [*pieces[:at], rng.choice(TOKENS), *pieces[at + 1:]]
+    return [*pieces[:at], rng.choice(TOKENS), *pieces[at + 1 :]]
 
 
 def insert(rng: random.Random, pieces: list[str]) -> list[str]:
@@ -103,14 +108,14 @@ def rename(rng: random.Random, pieces: list[str]) -> list[str]:
     if not places:
         return pieces
     at, other = rng.choice(places), rng.choice(places)
-    return [*pieces[:at], pieces[other], *pieces[at + 1:]]
+    return [*pieces[:at], pieces[other], *pieces[at + 1 :]]
 
 
 def truncate(rng: random.Random, pieces: list[str]) -> list[str]:
-    return pieces[:rng.randrange(len(pieces))]
+    return pieces[: rng.randrange(len(pieces))]
 
 
 def splice(rng: random.Random, pieces: list[str]) -> list[str]:
     other = PIECE.findall(rng.choice(KERNELS))
     start = rng.randrange(len(other))
-    return pieces[:rng.randrange(len(pieces))] + other[start:]
+    return pieces[: rng.randrange(len(pieces))] + other[start:]

@@ -130,8 +130,10 @@ INPUTS: dict[str, tuple[bytes, str | None]] = {
     "an exponent of five digits": (kernel("X[i] * (1e99999 / 1e99998)"), None),
     "functions that double": (doubling_functions(40), None),
     "3,500 functions, each calling the one before": (chained_functions(3_500), None),
-    "6,000 conditions, each within the next": (kernel("X[i] if " + "(true if " * 6_000 + "a > 0"
-                                                      + " else true)" * 6_000 + " else 0"), None),
+    "6,000 conditions, each within the next": (
+        kernel("X[i] if " + "(true if " * 6_000 + "a > 0" + " else true)" * 6_000 + " else 0"),
+        None,
+    ),
     "5,000 uses that agree by a promise": (equal_by_promise(5_000), "accepted"),
     "1,000 different subscripts": (many_subscripts(1_000), "accepted"),
     "2,000 different subscripts": (many_subscripts(2_000), None),
@@ -148,8 +150,7 @@ INPUTS: dict[str, tuple[bytes, str | None]] = {
     "300 conditions": (many_conditions(300), None),
     "12 indices": (many_indices(11), "accepted"),
     "60 indices": (many_indices(60), "12"),
-    "13,000 open brackets, each on a line, after a stray one":
-        (kernel(")\n" + "Y[\n" * 13_000), None),
+    "13,000 open brackets, each on a line, after a stray one": (kernel(")\n" + "Y[\n" * 13_000), None),
     "a size of 60 digits": (kernel("X[i] if i < " + "9" * 60 + " else 0"), None),
     "NUL inside": (kernel("X[i]\0"), "control character U+0000: this is not a text file"),
     "invalid UTF-8": (kernel("X[i]") + b"\xff\xfe\n", "UTF-8"),

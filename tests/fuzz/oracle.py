@@ -43,8 +43,13 @@ class UnsupportedError(Exception):
 class Oracle:
     """One program at given sizes and inputs."""
 
-    def __init__(self, program: Program, sizes: Mapping[str, int], scalars: Mapping[str, Value],
-                 inputs: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        scalars: Mapping[str, Value],
+        inputs: Mapping[str, np.ndarray[Any, Any]],
+    ) -> None:
         self.program, self.sizes, self.scalars, self.inputs = program, dict(sizes), scalars, inputs
         self.known: dict[Element, Value] = {}
         self.open: set[Element] = set()

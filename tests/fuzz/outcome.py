@@ -21,15 +21,18 @@ import tilewright as tw
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-SECONDS = 2.0       # of processor time, for one input
-HANG = 60           # of wall time: only an endless loop takes so long
-INNER_NAMES = re.compile(r"\$END|Token\(|\b(DSLASH|STAR|LPAR|RPAR|LSQB|RSQB|LBRACE|RBRACE|NL|CMP|UPDATE)\b|"
-                         r"Traceback|lark|isl_|object at 0x")
+SECONDS = 2.0  # of processor time, for one input
+HANG = 60  # of wall time: only an endless loop takes so long
+INNER_NAMES = re.compile(
+    r"\$END|Token\(|\b(DSLASH|STAR|LPAR|RPAR|LSQB|RSQB|LBRACE|RBRACE|NL|CMP|UPDATE)\b|"
+    r"Traceback|lark|isl_|object at 0x"
+)
 
 
 @contextmanager
 def no_hang() -> Generator[None, None, None]:
     """Turn an endless loop into a failure."""
+
     def stop(_signal: int, _frame: object) -> None:
         raise AssertionError(f"not done after {HANG} s")
 
@@ -91,7 +94,7 @@ def peak_kib() -> int:
 
 def main(path: str) -> None:
     """Load the file at *path* and print what became of it."""
-    tw.parse("kernel f(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n")   # loads the tables once
+    tw.parse("kernel f(X: f32[N]) -> (Y: f32[N]) {\n    Y[i] = X[i]\n}\n")  # loads the tables once
     text = Path(path).read_bytes().decode("utf-8-sig", errors="replace")
     ended, seconds = check(lambda: tw.load(path), path, text)
     print(json.dumps({"ended": ended, "seconds": seconds, "peak_kib": peak_kib()}))

@@ -1,4 +1,4 @@
-"""Random kernels, built so that most are accepted: ranges, guards, gathers, slices, recurrences, orders, types."""
+"""Random kernels, built to be accepted: ranges, guards, gathers, slices, recurrences, orders, types."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ if TYPE_CHECKING:
 HEADER = "kernel f(X: f32[N], A: f32[M, N], L: i32[N], Q: u8[M], B: i8[N], a: f32, c: i32, s: size)"
 SHAPES = {"X": "N", "A": "MN", "L": "N", "Q": "M", "B": "N"}
 TYPES = {"X": "f32", "A": "f32", "L": "i32", "Q": "u8", "B": "i8"}
-LITERALS = {"f32": ("0", "1", "-0.5", "3", "0.1"), "i32": ("0", "1", "-2", "7"), "i8": ("0", "1", "100"), "u8": ("0", "1", "200")}
-ENDS = {"N": "N", "M": "M", "s": "s"}
+LITERALS = {
+    "f32": ("0", "1", "-0.5", "3", "0.1"),
+    "i32": ("0", "1", "-2", "7"),
+    "i8": ("0", "1", "100"),
+    "u8": ("0", "1", "200"),
+}
 
 
 @dataclass
@@ -29,7 +33,7 @@ class Writer:
         return f"{stem}{self.names}"
 
     def value(self, dtype: str, scope: dict[str, str], depth: int) -> str:
-        """An expression of a type; *scope* maps indices to the letter of their extent (`?`: some other range)."""
+        """An expression of a type; *scope* maps indices to the letter of their extent (or `?`)."""
         rng = self.rng
         if depth <= 0 or rng.random() < 0.15:
             return self.atom(dtype, scope)
@@ -75,10 +79,10 @@ class Writer:
                 subscripts.append(f"{letter} - 1 - {index}")
             elif form == 5 and self.known.get("L") and [i for i in scope if scope[i] == "N"]:
                 inner = rng.choice([i for i in scope if scope[i] == "N"])
-                clamped = f"min(max(L[{inner}], 0), {letter} - 1)"
+                clamped = f"min(max(i64(L[{inner}]), 0), {letter} - 1)"
                 subscripts.append(rng.choice((f"L[{inner}]", clamped, f"{clamped} // 2")))
             else:
-                shift = rng.choice((f"{index} - 1", f"{index} + 1", f"2 * {index}", f"{index} // 2", f"{index} + s", index))
+                shift = rng.choice(("{} - 1", "{} + 1", "2 * {}", "{} // 2", "{} + s", "{}")).format(index)
                 subscripts.append(shift)
                 guards.append(f"{shift} >= 0 and {shift} < {letter}")
                 padded = padded or rng.random() < 0.4
@@ -92,7 +96,8 @@ class Writer:
         compare = rng.choice(("<", "<=", "==", "!=", ">", ">="))
         if scope and rng.random() < 0.6:
             left = rng.choice(list(scope))
-            return f"{left} {rng.choice(('% 2', '+ 1', '// 2'))} {compare} {rng.choice(('1', '0', 'N', 'M - 1', *scope))}"
+            right = rng.choice(("1", "0", "N", "M - 1", *scope))
+            return f"{left} {rng.choice(('% 2', '+ 1', '// 2'))} {compare} {right}"
         dtype = rng.choice(("f32", "i32"))
         first = f"{self.value(dtype, scope, depth - 1)} {compare} {self.value(dtype, scope, 0)}"
         return rng.choice((first, f"not ({first})", f"({first}) or {rng.choice(list(scope) or ['N'])} > 0"))
@@ -103,12 +108,19 @@ class Writer:
         for _ in range(rng.choice((1, 1, 2))):
             index = self.fresh("k")
             outer = rng.choice(list(inner) or ["0"])
-            low, high = rng.choice((
-                ("0", "N"), ("0", "M"), ("1", "N"), ("0", f"{outer} + 1"), (outer, "N"), ("0", "3"),
-                (f"max(0, {outer} - 1)", f"min({outer} + 2, M)"),
-            ))
+            low, high = rng.choice(
+                (
+                    ("0", "N"),
+                    ("0", "M"),
+                    ("1", "N"),
+                    ("0", f"{outer} + 1"),
+                    (outer, "N"),
+                    ("0", "3"),
+                    (f"max(0, {outer} - 1)", f"min({outer} + 2, M)"),
+                )
+            )
             heads.append(f"{index} in {low}..{high}")
-            inner[index] = high if low == "0" and high in ENDS else "?"
+            inner[index] = high if low == "0" and high in ("N", "M") else "?"
         op = rng.choice(("sum", "sum", "sum", "prod", "max", "min"))
         order = rng.choice(("", "", ", lanes=2", ", lanes=4", ", blocks=2", ", blocks=3"))
         return f"({op}({', '.join(heads)}{order}) ({self.value(dtype, inner, depth - 1)}))"
@@ -120,16 +132,28 @@ class Writer:
         scope = dict(zip(indices, shape, strict=True))
         plain = [f"{i} in 0..{letter}" for i, letter in scope.items()]
         literal = rng.choice(LITERALS[dtype])
-        form = rng.randrange(5) if shape else 0
-        if form == 1:       # two slices
+        form = rng.randrange(6) if shape else 0
+        if form == 4 and len(shape) == 2:  # an edge, and the rest from the line before
+            ranges = (f"0..min({shape[0]}, 1)", f"1..{shape[0]}")
+            first, rest = (f"{name}[i in {r}, {plain[1]}]" for r in ranges)
+            before = f"({name}[i - 1, j] if j % 2 == 0 else {name}[i - 1, {shape[1]} - 1 - j])"
+            return [
+                f"{first} = {dtype}({self.value(dtype, scope, 2)})",
+                f"{rest} = {dtype}({before} * {self.value(dtype, scope, 2)})",
+            ]
+        if form == 1:  # two slices
             cut = rng.choice((f"{shape[0]} // 2", f"({shape[0]} + 1) // 3"))
             rest = plain[1:]
             halves = ([f"i in 0..{cut}", *rest], [f"i in {cut}..{shape[0]}", *rest])
             return [f"{name}[{', '.join(h)}] = {dtype}({self.value(dtype, scope, 2)})" for h in halves]
         if form in (2, 3):  # a recurrence along one index, up or down
             p = rng.randrange(len(shape))
-            step, guard = rng.choice(((f"{indices[p]} - 1", f"{indices[p]} > 0"),
-                                      (f"{indices[p]} + 1", f"{indices[p]} + 1 < {shape[p]}")))
+            step, guard = rng.choice(
+                (
+                    (f"{indices[p]} - 1", f"{indices[p]} > 0"),
+                    (f"{indices[p]} + 1", f"{indices[p]} + 1 < {shape[p]}"),
+                )
+            )
             previous = f"{name}[{', '.join(step if q == p else i for q, i in enumerate(indices))}]"
             carried = f"({previous} if {guard} else {literal})"
             return [f"{name}[{', '.join(plain)}] = {dtype}({self.value(dtype, scope, 2)} + {carried})"]
@@ -141,12 +165,13 @@ def write(rng: random.Random) -> str:
     """A kernel with two to four tensors of its own, the last two being its outputs."""
     writer = Writer(rng)
     lines: list[str] = []
-    for name in ("T", "U", "Y", "Z")[rng.randrange(3):]:
+    for name in ("T", "U", "Y", "Z")[rng.randrange(3) :]:
         dtype = rng.choice(("f32", "f32", "f32", "i32", "i8", "u8"))
         shape = rng.choice(("N", "N", "M", "MN", "NM", "NN", "Ns") if name != "Z" else ("N", "M", ""))
         lines += writer.equations(name, dtype, shape)
         writer.known[name], writer.types[name] = shape, dtype
-    outputs = ", ".join(f"{n}: {writer.types[n]}" + (f"[{', '.join(writer.known[n])}]" if writer.known[n] else "")
-                        for n in ("Y", "Z"))
+    shapes = {n: f"[{', '.join(writer.known[n])}]" if writer.known[n] else "" for n in ("Y", "Z")}
+    outputs = ", ".join(f"{n}: {writer.types[n]}{shape}" for n, shape in shapes.items())
     body = "".join(f"    {line}\n" for line in lines)
-    return f"{HEADER} -> ({outputs}) where N >= 1, M >= 1 {{\n{body}}}\n"
+    promise = rng.choice(("", " where N >= 1, M >= 1", " where M == N"))
+    return f"{HEADER} -> ({outputs}){promise} {{\n{body}}}\n"

@@ -17,6 +17,7 @@ import tilewright as tw
 from .cases import Case, draw
 from .inputs import KERNELS, tweak
 from .oracle import GatherError, Oracle, Value, plain
+from .programs import write
 
 if TYPE_CHECKING:
     from tilewright.compiler.ir.program import Program
@@ -59,6 +60,24 @@ def test_kernels_give_the_bits_of_the_oracle(text: str) -> None:
         case = draw(rng, kernel.program)
         assert case is not None
         compare(kernel, case, text)
+
+
+@pytest.mark.parametrize("batch", range(max(1, CASES // BATCH)))
+def test_random_programs_give_the_bits_of_the_oracle(batch: int) -> None:
+    accepted = 0
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        rng = random.Random(seed)
+        text = write(rng)
+        try:
+            (kernel,) = tw.parse(text).values()
+        except tw.SourceError:
+            continue
+        accepted += 1
+        for _ in range(2):
+            case = draw(rng, kernel.program)
+            assert case is not None
+            compare(kernel, case, text)
+    assert accepted > BATCH // 2, "these programs are built to be accepted"
 
 
 @pytest.mark.parametrize("batch", range(max(1, CASES // BATCH)))

@@ -28,8 +28,13 @@ if TYPE_CHECKING:
 CASES = int(os.environ.get("TILEWRIGHT_FUZZ", "500"))
 SHARE = max(1, CASES // 5)
 PEAK_KIB = 1 << 20
-drawn = settings(max_examples=SHARE, derandomize=True, database=None, deadline=None,
-                 suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+drawn = settings(
+    max_examples=SHARE,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 
 
 def parses_or_refuses(text: str) -> str:
@@ -76,8 +81,9 @@ def test_some_mutated_kernels_are_accepted() -> None:
     assert "accepted" in ends
 
 
-@pytest.mark.parametrize("kernel", [k for k in KERNELS if "kernel lstm" in k or "kernel gotoh" in k],
-                         ids=["gotoh", "lstm"])
+@pytest.mark.parametrize(
+    "kernel", [k for k in KERNELS if "kernel lstm" in k or "kernel gotoh" in k], ids=["gotoh", "lstm"]
+)
 def test_truncated_at_every_seventh_byte(kernel: str) -> None:
     end = kernel.rindex("}")
     for cut in range(0, end, 7):
@@ -89,8 +95,13 @@ def test_hostile_input_in_a_process_of_its_own(name: str, tmp_path: Path) -> Non
     data, words = INPUTS[name]
     path = tmp_path / "hostile.tx"
     path.write_bytes(data)
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name("outcome.py")), str(path)],
-                          capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("outcome.py")), str(path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads(done.stdout)
     assert words is None or words in report["ended"]

@@ -25,9 +25,27 @@ __all__ = ["FUNCTIONS", "Builder", "Op", "Sequence", "evaluate", "sequence"]
 FUNCTIONS: tuple[str, ...] = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
 
 _F32: tuple[Callable[[], Sequence], ...] = (
-    f32.exp, f32.exp2, f32.log, f32.log2, f32.tanh, f32.erf, f32.sin, f32.cos, partial(rsqrt, F32))
+    f32.exp,
+    f32.exp2,
+    f32.log,
+    f32.log2,
+    f32.tanh,
+    f32.erf,
+    f32.sin,
+    f32.cos,
+    partial(rsqrt, F32),
+)
 _F64: tuple[Callable[[], Sequence], ...] = (
-    f64.exp, f64.exp2, f64.log, f64.log2, f64.tanh, f64.erf, f64.sin, f64.cos, partial(rsqrt, F64))
+    f64.exp,
+    f64.exp2,
+    f64.log,
+    f64.log2,
+    f64.tanh,
+    f64.erf,
+    f64.sin,
+    f64.cos,
+    partial(rsqrt, F64),
+)
 
 
 @cache

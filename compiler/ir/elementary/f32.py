@@ -32,42 +32,102 @@ _hex = float.fromhex
 MAGIC = _hex("0x1.8p+23")
 
 LOG2_E = _hex("0x1.715476p+0")
-LN2 = _hex("0x1.62e430p-1")             # fma(n, -LN2, x) is exact, and LN2 itself is good to 2^-29
+LN2 = _hex("0x1.62e430p-1")  # fma(n, -LN2, x) is exact, and LN2 itself is good to 2^-29
 LN2_REST = _hex("-0x1.05c610p-29")
 # (e^r - 1) / r on [-ln 2 / 2, ln 2 / 2]; (2^r - 1) / r on [-1/2, 1/2]
-EXP = (1.0, *map(_hex, (
-    "0x1.fffffcp-2", "0x1.555492p-3", "0x1.5558aap-5", "0x1.12396cp-7", "0x1.6a5234p-10")))
-EXP2 = tuple(map(_hex, (
-    "0x1.62e430p-1", "0x1.ebfbdcp-3", "0x1.c6af7cp-5", "0x1.3b2de0p-7", "0x1.5f082ep-10",
-    "0x1.416b5ep-13")))
+EXP = (
+    1.0,
+    *map(_hex, ("0x1.fffffcp-2", "0x1.555492p-3", "0x1.5558aap-5", "0x1.12396cp-7", "0x1.6a5234p-10")),
+)
+EXP2 = tuple(
+    map(
+        _hex,
+        (
+            "0x1.62e430p-1",
+            "0x1.ebfbdcp-3",
+            "0x1.c6af7cp-5",
+            "0x1.3b2de0p-7",
+            "0x1.5f082ep-10",
+            "0x1.416b5ep-13",
+        ),
+    )
+)
 # (ln(1 + f) - f) / f^2 on [-1/3, 1/3]; (log2(1 + f) - f log2 e) / f^2 on [sqrt(1/2) - 1, sqrt 2 - 1]
-LOG = tuple(map(_hex, (
-    "-0x1p-1", "0x1.555506p-2", "-0x1.fffefcp-3", "0x1.99d044p-3", "-0x1.559c46p-3", "0x1.1ed660p-3",
-    "-0x1.f332a6p-4", "0x1.1e67a2p-3", "-0x1.07c962p-3")))
-LOG2 = tuple(map(_hex, (
-    "-0x1.715470p-1", "0x1.ec7094p-2", "-0x1.715afep-2", "0x1.277f44p-2", "-0x1.eaa24ap-3",
-    "0x1.a2c9d8p-3", "-0x1.87f7e2p-3", "0x1.7f283ep-3", "-0x1.c39c52p-4")))
+LOG = tuple(
+    map(
+        _hex,
+        (
+            "-0x1p-1",
+            "0x1.555506p-2",
+            "-0x1.fffefcp-3",
+            "0x1.99d044p-3",
+            "-0x1.559c46p-3",
+            "0x1.1ed660p-3",
+            "-0x1.f332a6p-4",
+            "0x1.1e67a2p-3",
+            "-0x1.07c962p-3",
+        ),
+    )
+)
+LOG2 = tuple(
+    map(
+        _hex,
+        (
+            "-0x1.715470p-1",
+            "0x1.ec7094p-2",
+            "-0x1.715afep-2",
+            "0x1.277f44p-2",
+            "-0x1.eaa24ap-3",
+            "0x1.a2c9d8p-3",
+            "-0x1.87f7e2p-3",
+            "0x1.7f283ep-3",
+            "-0x1.c39c52p-4",
+        ),
+    )
+)
 LOG2_E_REST = _hex("0x1.4ae0c0p-26")
 TWO_THIRDS_BITS = 0x3F2AAAAB
 ROOT_HALF_BITS = 0x3F3504F3
 # (tanh a - a) / a^3 on [0, 0.6], in a^2
-TANH_SMALL = tuple(map(_hex, (
-    "-0x1.55553ep-2", "0x1.1109bep-3", "-0x1.b89abap-5", "0x1.54c3c2p-6", "-0x1.828776p-8")))
+TANH_SMALL = tuple(map(_hex, ("-0x1.55553ep-2", "0x1.1109bep-3", "-0x1.b89abap-5", "0x1.54c3c2p-6", "-0x1.828776p-8")))
 # (erf a - a) / a on [0, 1.13], in a^2; erfc(a)^(1/4) on [1.13, 4]
-ERF_SMALL = tuple(map(_hex, (
-    "0x1.06eba8p-3", "-0x1.81272cp-2", "0x1.ce2922p-4", "-0x1.b7b5d4p-6", "0x1.5205b6p-8",
-    "-0x1.962afep-11", "0x1.2609c8p-14")))
-ERFC_ROOT = tuple(map(_hex, (
-    "0x1.0169c8p+0", "-0x1.3c47e0p-2", "-0x1.0342b0p-4", "-0x1.9e717cp-5", "0x1.0f112ap-4",
-    "-0x1.6c386ap-6", "0x1.a84530p-9", "-0x1.78d1f8p-13")))
+ERF_SMALL = tuple(
+    map(
+        _hex,
+        (
+            "0x1.06eba8p-3",
+            "-0x1.81272cp-2",
+            "0x1.ce2922p-4",
+            "-0x1.b7b5d4p-6",
+            "0x1.5205b6p-8",
+            "-0x1.962afep-11",
+            "0x1.2609c8p-14",
+        ),
+    )
+)
+ERFC_ROOT = tuple(
+    map(
+        _hex,
+        (
+            "0x1.0169c8p+0",
+            "-0x1.3c47e0p-2",
+            "-0x1.0342b0p-4",
+            "-0x1.9e717cp-5",
+            "0x1.0f112ap-4",
+            "-0x1.6c386ap-6",
+            "0x1.a84530p-9",
+            "-0x1.78d1f8p-13",
+        ),
+    )
+)
 ERF_SEAM = _hex("0x1.2147aep+0")
 # (sin r - r) / r^3 and cos r on [-pi/4, pi/4], in r^2
 SIN = tuple(map(_hex, ("-0x1.555546p-3", "0x1.110778p-7", "-0x1.9953f2p-13")))
 COS = (1.0, -0.5, *map(_hex, ("0x1.55554ap-5", "-0x1.6c0c28p-10", "0x1.99e80cp-16")))
 TWO_OVER_PI = _hex("0x1.45f306p-1")
 HALF_PI = tuple(map(_hex, ("0x1.921fb4p+0", "0x1.4442d0p-24", "0x1.846988p-48")))  # cut: all > 0
-HALF_PI_NEAR = (_hex("0x1.921fb6p+0"), _hex("-0x1.777a5cp-25"))                    # rounded to nearest
-FAST_TURN_BITS = 0x48000000             # 131072: up to here the reduction by three parts of pi/2 is good
+HALF_PI_NEAR = (_hex("0x1.921fb6p+0"), _hex("-0x1.777a5cp-25"))  # rounded to nearest
+FAST_TURN_BITS = 0x48000000  # 131072: up to here the reduction by three parts of pi/2 is good
 INF_BITS = 0x7F800000
 
 
@@ -171,7 +231,7 @@ def _reduce_large(b: Builder) -> tuple[Value, Value]:
     top = b.op("iadd", b.op("imul", m, w2), b.op("umulhi", m, w1), name="top")
     top = b.op("iadd", top, b.select(b.op("ult", rest, partial), 1, 0), name="top")
     q = b.op("shr", b.op("iadd", top, 0x20000000), 30, name="q")
-    top = b.op("isub", top, b.op("shl", q, 30), name="top")     # the fraction: now signed, within +-1/2
+    top = b.op("isub", top, b.op("shl", q, 30), name="top")  # the fraction: now signed, within +-1/2
     middle = b.op("or", b.op("shl", b.op("and", top, 0xFF), 16), b.op("shr", rest, 16), name="middle")
     high = b.op("mul", b.op("int_to_float", b.op("and", top, 0xFFFFFF00)), 2.0**-30, name="high")
     mid = b.op("mul", b.op("int_to_float", middle), 2.0**-46, name="mid")
@@ -183,7 +243,7 @@ def _window(b: Builder, exponent: Value) -> list[Value]:
     """Three words of 2/pi, heaviest first, from the bit that weighs 2 in x 2/pi (x > 2^17)."""
     index = b.op("and", b.op("shr", exponent, 5), 3, name="index")
     shift = b.op("and", exponent, 31, name="shift")
-    back = b.op("xor", shift, 31, name="back")                  # 31 - shift
+    back = b.op("xor", shift, 31, name="back")  # 31 - shift
     words = [b.lookup(two_over_pi(24, k, 4, 32), index, name=f"word{k}") for k in range(4)]
     return [
         b.op("or", b.op("shl", one, shift), b.op("shr", b.op("shr", two, 1), back), name=f"w{2 - k}")

@@ -25,7 +25,7 @@ from .sequence import Builder, Sequence, Value
 _hex = float.fromhex
 MAGIC = _hex("0x1.8p+52")
 UNIT = 2.0**52
-UNIT_BITS = 0x4330000000000000          # the bits of 2^52; or-ed with k < 2^52 they are those of 2^52 + k
+UNIT_BITS = 0x4330000000000000  # the bits of 2^52; or-ed with k < 2^52 they are those of 2^52 + k
 FRACTION = (1 << 52) - 1
 WORD = (1 << 32) - 1
 
@@ -34,50 +34,161 @@ LOG2_E_REST = _hex("0x1.777d0ffda0d24p-56")
 LN2 = _hex("0x1.62e42fefa39efp-1")
 LN2_REST = _hex("0x1.abc9e3b39803fp-56")
 # (e^r - 1) / r on [-ln 2 / 2, ln 2 / 2]; (2^r - 1) / r on [-1/2, 1/2]
-EXP = (1.0, *map(_hex, (
-    "0x1.0000000000001p-1", "0x1.5555555555556p-3", "0x1.5555555553d4fp-5", "0x1.11111111109adp-7",
-    "0x1.6c16c17893833p-10", "0x1.a01a01a7c8d47p-13", "0x1.a019b8ef67c6cp-16", "0x1.71de0d9c145d0p-19",
-    "0x1.2891a8c1d838dp-22", "0x1.af38d53857513p-26")))
-EXP2 = tuple(map(_hex, (
-    "0x1.62e42fefa39efp-1", "0x1.ebfbdff82c5a5p-3", "0x1.c6b08d704a122p-5", "0x1.3b2ab6fb9ffb3p-7",
-    "0x1.5d87fe78a111cp-10", "0x1.4309130f139cbp-13", "0x1.ffcbfc595bcf6p-17", "0x1.62bfc71ea7788p-20",
-    "0x1.b5253f6036401p-24", "0x1.e61c1058a1947p-28", "0x1.e9471c875b804p-32")))
+EXP = (
+    1.0,
+    *map(
+        _hex,
+        (
+            "0x1.0000000000001p-1",
+            "0x1.5555555555556p-3",
+            "0x1.5555555553d4fp-5",
+            "0x1.11111111109adp-7",
+            "0x1.6c16c17893833p-10",
+            "0x1.a01a01a7c8d47p-13",
+            "0x1.a019b8ef67c6cp-16",
+            "0x1.71de0d9c145d0p-19",
+            "0x1.2891a8c1d838dp-22",
+            "0x1.af38d53857513p-26",
+        ),
+    ),
+)
+EXP2 = tuple(
+    map(
+        _hex,
+        (
+            "0x1.62e42fefa39efp-1",
+            "0x1.ebfbdff82c5a5p-3",
+            "0x1.c6b08d704a122p-5",
+            "0x1.3b2ab6fb9ffb3p-7",
+            "0x1.5d87fe78a111cp-10",
+            "0x1.4309130f139cbp-13",
+            "0x1.ffcbfc595bcf6p-17",
+            "0x1.62bfc71ea7788p-20",
+            "0x1.b5253f6036401p-24",
+            "0x1.e61c1058a1947p-28",
+            "0x1.e9471c875b804p-32",
+        ),
+    )
+)
 # (ln(1 + f) - 2 s) / s^3 with s = f / (2 + f), in s^2, for sqrt(1/2) <= 1 + f <= sqrt 2
-LOG = tuple(map(_hex, (
-    "0x1.5555555555558p-1", "0x1.99999999951f5p-2", "0x1.2492492e0b70cp-2", "0x1.c71c62c42db89p-3",
-    "0x1.7462be245eae3p-3", "0x1.39fd25d62ab23p-3", "0x1.2b6776a1bf0b9p-3")))
+LOG = tuple(
+    map(
+        _hex,
+        (
+            "0x1.5555555555558p-1",
+            "0x1.99999999951f5p-2",
+            "0x1.2492492e0b70cp-2",
+            "0x1.c71c62c42db89p-3",
+            "0x1.7462be245eae3p-3",
+            "0x1.39fd25d62ab23p-3",
+            "0x1.2b6776a1bf0b9p-3",
+        ),
+    )
+)
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 # (tanh a - a) / a^3 on [0, 0.55], in a^2
-TANH_SMALL = tuple(map(_hex, (
-    "-0x1.555555555554fp-2", "0x1.111111111079bp-3", "-0x1.ba1ba1b97da3ap-5", "0x1.664f485980bb6p-6",
-    "-0x1.226e2f175799cp-7", "0x1.d6d29c1fb36cep-9", "-0x1.7d8fdb476cc39p-10", "0x1.3483f135adf40p-11",
-    "-0x1.e97289681d8dcp-13", "0x1.5d7c816893372p-14", "-0x1.472592f201266p-16")))
+TANH_SMALL = tuple(
+    map(
+        _hex,
+        (
+            "-0x1.555555555554fp-2",
+            "0x1.111111111079bp-3",
+            "-0x1.ba1ba1b97da3ap-5",
+            "0x1.664f485980bb6p-6",
+            "-0x1.226e2f175799cp-7",
+            "0x1.d6d29c1fb36cep-9",
+            "-0x1.7d8fdb476cc39p-10",
+            "0x1.3483f135adf40p-11",
+            "-0x1.e97289681d8dcp-13",
+            "0x1.5d7c816893372p-14",
+            "-0x1.472592f201266p-16",
+        ),
+    )
+)
 # (erf a - a) / a on [0, 1.25], in a^2; erfc(a)^(1/4) on [1.25, 6], in a - 2
-ERF_SMALL = tuple(map(_hex, (
-    "0x1.06eba8214db69p-3", "-0x1.812746b0379f4p-2", "0x1.ce2f21a042f23p-4", "-0x1.b82ce3128d007p-6",
-    "0x1.565bcd0e5785bp-8", "-0x1.c02db3ece2cd2p-11", "0x1.f9a323d1d87b8p-14", "-0x1.f4d2145afb276p-17",
-    "0x1.b9e2b0d37019dp-20", "-0x1.5f4bb7c141739p-23", "0x1.fa9f2440752c4p-27",
-    "-0x1.47d6bd39f32dap-30", "0x1.60a62e15da92dp-34", "-0x1.d5d85442ff815p-39")))
-ERFC_ROOT = tuple(map(_hex, (
-    "0x1.0bcc87958808bp-2", "-0x1.27cb716b7ee52p-2", "0x1.960e05aa26068p-4", "0x1.c3ff20293b96ep-8",
-    "-0x1.90a0b5106b8b4p-7", "0x1.9a303ffc2a540p-10", "0x1.89a72c220d94cp-11", "-0x1.cbf7132a878a2p-13",
-    "-0x1.2a4141a8aea49p-16", "0x1.d2f3b8806ca33p-17", "-0x1.3702fe191ba98p-21",
-    "-0x1.26bfd54467b2cp-21", "0x1.1b00ffa4c7817p-24", "0x1.153bd70033e87p-26",
-    "-0x1.dd9a4187e0799p-29", "-0x1.624b1ee4d1ae9p-32", "0x1.2ef2723c2226ap-33",
-    "-0x1.f956c2e95f56dp-42", "-0x1.306087ddff995p-38", "0x1.6d392281facacp-41",
-    "-0x1.221dcc628ec57p-45")))
+ERF_SMALL = tuple(
+    map(
+        _hex,
+        (
+            "0x1.06eba8214db69p-3",
+            "-0x1.812746b0379f4p-2",
+            "0x1.ce2f21a042f23p-4",
+            "-0x1.b82ce3128d007p-6",
+            "0x1.565bcd0e5785bp-8",
+            "-0x1.c02db3ece2cd2p-11",
+            "0x1.f9a323d1d87b8p-14",
+            "-0x1.f4d2145afb276p-17",
+            "0x1.b9e2b0d37019dp-20",
+            "-0x1.5f4bb7c141739p-23",
+            "0x1.fa9f2440752c4p-27",
+            "-0x1.47d6bd39f32dap-30",
+            "0x1.60a62e15da92dp-34",
+            "-0x1.d5d85442ff815p-39",
+        ),
+    )
+)
+ERFC_ROOT = tuple(
+    map(
+        _hex,
+        (
+            "0x1.0bcc87958808bp-2",
+            "-0x1.27cb716b7ee52p-2",
+            "0x1.960e05aa26068p-4",
+            "0x1.c3ff20293b96ep-8",
+            "-0x1.90a0b5106b8b4p-7",
+            "0x1.9a303ffc2a540p-10",
+            "0x1.89a72c220d94cp-11",
+            "-0x1.cbf7132a878a2p-13",
+            "-0x1.2a4141a8aea49p-16",
+            "0x1.d2f3b8806ca33p-17",
+            "-0x1.3702fe191ba98p-21",
+            "-0x1.26bfd54467b2cp-21",
+            "0x1.1b00ffa4c7817p-24",
+            "0x1.153bd70033e87p-26",
+            "-0x1.dd9a4187e0799p-29",
+            "-0x1.624b1ee4d1ae9p-32",
+            "0x1.2ef2723c2226ap-33",
+            "-0x1.f956c2e95f56dp-42",
+            "-0x1.306087ddff995p-38",
+            "0x1.6d392281facacp-41",
+            "-0x1.221dcc628ec57p-45",
+        ),
+    )
+)
 # (sin r - r) / r^3 and cos r on [-pi/4, pi/4], in r^2
-SIN = tuple(map(_hex, (
-    "-0x1.5555555555548p-3", "0x1.111111110f77dp-7", "-0x1.a01a019bf7efap-13", "0x1.71de3564d2b7bp-19",
-    "-0x1.ae5e594b78a4cp-26", "0x1.5d8fa7fd5c9d2p-33")))
-COS = (1.0, -0.5, *map(_hex, (
-    "0x1.555555555554bp-5", "-0x1.6c16c16c1504bp-10", "0x1.a01a019c97777p-16", "-0x1.27e4f7f8eae3ap-22",
-    "0x1.1ee9e15f38979p-29", "-0x1.8fa9952065738p-37")))
+SIN = tuple(
+    map(
+        _hex,
+        (
+            "-0x1.5555555555548p-3",
+            "0x1.111111110f77dp-7",
+            "-0x1.a01a019bf7efap-13",
+            "0x1.71de3564d2b7bp-19",
+            "-0x1.ae5e594b78a4cp-26",
+            "0x1.5d8fa7fd5c9d2p-33",
+        ),
+    )
+)
+COS = (
+    1.0,
+    -0.5,
+    *map(
+        _hex,
+        (
+            "0x1.555555555554bp-5",
+            "-0x1.6c16c16c1504bp-10",
+            "0x1.a01a019c97777p-16",
+            "-0x1.27e4f7f8eae3ap-22",
+            "0x1.1ee9e15f38979p-29",
+            "-0x1.8fa9952065738p-37",
+        ),
+    ),
+)
 TWO_OVER_PI = _hex("0x1.45f306dc9c883p-1")
 # pi/2 in three parts, cut so that all are positive; and in two, rounded to nearest
 HALF_PI = tuple(map(_hex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c06p-54", "0x1.c1cd129024e08p-107")))
 HALF_PI_NEAR = (_hex("0x1.921fb54442d18p+0"), _hex("0x1.1a62633145c07p-54"))
-FAST_TURN_BITS = (1023 + 30) << 52      # 2^30: up to here the reduction by three parts of pi/2 is good
+FAST_TURN_BITS = (1023 + 30) << 52  # 2^30: up to here the reduction by three parts of pi/2 is good
 INF_BITS = 0x7FF << 52
 
 
@@ -111,7 +222,7 @@ def _split(b: Builder) -> tuple[Value, Value]:
     start = b.select(tiny, ROOT_HALF_BITS + (54 << 52), ROOT_HALF_BITS, name="start")
     t = b.op("isub", b.op("bits", lifted), start, name="t")
     f = b.op("sub", b.op("float", b.op("iadd", b.op("and", t, FRACTION), ROOT_HALF_BITS)), 1.0, name="f")
-    biased = b.op("shr", b.op("xor", t, 1 << 63), 52)                       # k + 2048
+    biased = b.op("shr", b.op("xor", t, 1 << 63), 52)  # k + 2048
     return f, b.op("sub", _unit_plus(b, biased), b.const(UNIT + 2048, "bias"), name="k")
 
 
@@ -141,7 +252,7 @@ def log2() -> Sequence:
     f, k = _split(b)
     h, s, w = _log_parts(b, f)
     high = b.op("sub", f, h, name="high")
-    low = b.op("sub", b.op("sub", f, high), h, name="low")                  # exact: what f - h lost
+    low = b.op("sub", b.op("sub", f, high), h, name="low")  # exact: what f - h lost
     low = b.fma(s, w, low, name="low")
     log2_e = b.const(LOG2_E, "log2_e")
     product = b.op("mul", high, log2_e, name="product")
@@ -149,7 +260,7 @@ def log2() -> Sequence:
     rest = b.fma(high, b.const(LOG2_E_REST, "log2_e_rest"), rest, name="rest")
     rest = b.fma(low, log2_e, rest, name="rest")
     y = b.op("add", k, product, name="y")
-    lost = b.op("add", b.op("sub", k, y), product, name="lost")             # exact: |k| >= 1 or k = 0
+    lost = b.op("add", b.op("sub", k, y), product, name="lost")  # exact: |k| >= 1 or k = 0
     y = b.op("add", y, b.op("add", lost, rest), name="y")
     return b.finish("log2", log_specials(b, y))
 
@@ -196,8 +307,8 @@ def _reduce_large(b: Builder) -> tuple[Value, Value]:
     m = b.op("or", b.op("and", bits, FRACTION), 1 << 52, name="m")
     top, rest = _product(b, m, _window(b, b.op("shr", bits, 52, name="exponent")))
     q = b.op("shr", b.op("iadd", top, 1 << 61), 62, name="q")
-    top = b.op("isub", top, b.op("shl", q, 62), name="top")                 # the fraction: now within +-1/2
-    biased = b.op("shr", b.op("iadd", top, 1 << 61), 10, name="biased")     # its 52 leading bits + 2^51
+    top = b.op("isub", top, b.op("shl", q, 62), name="top")  # the fraction: now within +-1/2
+    biased = b.op("shr", b.op("iadd", top, 1 << 61), 10, name="biased")  # its 52 leading bits + 2^51
     middle = b.op("or", b.op("shl", b.op("and", top, 0x3FF), 42), b.op("shr", rest, 22), name="middle")
     high = b.op("sub", _unit_plus(b, biased), b.const(UNIT + 2.0**51, "bias"))
     high = b.op("mul", high, 2.0**-52, name="high")
@@ -237,8 +348,10 @@ def _product(b: Builder, m: Value, words: list[Value]) -> tuple[Value, Value]:
     for word, digit in zip(words[1:5], column[1:], strict=True):
         t = b.op("iadd", b.op("iadd", b.op("imul", high, word), digit), b.op("shr", t, 32), name="t")
         digits.append(b.op("and", t, WORD, name=f"d{len(digits)}"))
-    return (b.op("or", b.op("shl", digits[3], 32), digits[2], name="top"),
-            b.op("or", b.op("shl", digits[1], 32), digits[0], name="rest"))
+    return (
+        b.op("or", b.op("shl", digits[3], 32), digits[2], name="top"),
+        b.op("or", b.op("shl", digits[1], 32), digits[0], name="rest"),
+    )
 
 
 def _sin_or_cos(name: str) -> Sequence:

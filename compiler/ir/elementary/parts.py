@@ -17,7 +17,9 @@ _TWO_OVER_PI = int(
     "A2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561B7246E3A424DD2E0"
     "06492EEA09D1921CFE1DEB1CB129A73EE88235F52EBB4484E99C7026B45F7E413991D639835339F4"
     "9C845F8BBDF9283B1FF897FFDE05980FEF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D"
-    "7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D", 16)
+    "7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D0856033046FC7B6BABF0CFBC209AF4361D",
+    16,
+)
 
 
 def two_over_pi(leading_zeros: int, first: int, count: int, width: int) -> tuple[int, ...]:
@@ -64,7 +66,7 @@ def rsqrt(dtype: DType) -> Sequence:
     b = Builder(dtype)
     y = b.op("div", 1.0, b.op("sqrt", b.x), name="y")
     p = b.op("neg", b.op("mul", b.x, y), name="p")
-    e = b.fma(b.x, y, p, name="e")                  # exact: what the product x y lost
+    e = b.fma(b.x, y, p, name="e")  # exact: what the product x y lost
     r = b.fma(p, y, 1.0, name="r")
     r = b.fma(e, b.op("neg", y), r, name="r")
     z = b.fma(b.op("mul", y, 0.5), r, y, name="z")
@@ -72,7 +74,10 @@ def rsqrt(dtype: DType) -> Sequence:
 
 
 def turn_by_parts(
-    b: Builder, magic: float, turns: float, half_pi: tuple[float, ...],
+    b: Builder,
+    magic: float,
+    turns: float,
+    half_pi: tuple[float, ...],
 ) -> tuple[Value, Value]:
     """(q, r) with x = q pi/2 + r, |r| little above pi/4, for an |x| that is not too large.
 
@@ -103,7 +108,10 @@ def fraction_to_angle(b: Builder, high: Value, mid: Value, low: Value, half_pi: 
 
 
 def join_turns(
-    b: Builder, fast: tuple[Value, Value], large: tuple[Value, Value], bounds: tuple[int, int],
+    b: Builder,
+    fast: tuple[Value, Value],
+    large: tuple[Value, Value],
+    bounds: tuple[int, int],
 ) -> tuple[Value, Value]:
     """The (quadrant, angle) of x: *large*, that of |x|, where its bits are inside *bounds*, else *fast*."""
     sign = b.op("and", b.op("bits", b.x), 1 << (b.dtype.bits - 1), name="sign")
@@ -116,14 +124,18 @@ def join_turns(
 
 
 def sin_or_cos(
-    b: Builder, name: str, turn: tuple[Value, Value], sine: tuple[float, ...], cosine: tuple[float, ...],
+    b: Builder,
+    name: str,
+    turn: tuple[Value, Value],
+    sine: tuple[float, ...],
+    cosine: tuple[float, ...],
 ) -> Sequence:
     """The sine or cosine of a turn: its quadrant and an angle r, |r| <= pi/4; polynomials in r^2."""
     i, r = turn
     if name == "cos":
         i = b.op("iadd", i, 1, name="i")
     z = b.op("mul", r, r, name="z")
-    s = b.fma(b.horner(z, sine, "s"), b.fma(z, r, 0.0, name="zr"), r, name="s")   # + 0 keeps the sign of -0
+    s = b.fma(b.horner(z, sine, "s"), b.fma(z, r, 0.0, name="zr"), r, name="s")  # + 0 keeps the sign of -0
     c = b.horner(z, cosine, "c")
     y = b.select(b.op("ieq", b.op("and", i, 1), 0), s, c, name="y")
     flip = b.op("shl", b.op("and", i, 2), b.dtype.bits - 2, name="flip")

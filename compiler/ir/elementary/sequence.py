@@ -31,22 +31,71 @@ if TYPE_CHECKING:
     from ..dtype import DType
 
 Kind = Literal[
-    "x", "const", "iconst", "add", "sub", "mul", "div", "sqrt", "fma", "neg", "clamp_above", "clamp_below",
-    "lt", "le", "eq", "ieq", "ult", "select", "bits", "float", "int_to_float",
-    "iadd", "isub", "imul", "umulhi", "and", "or", "xor", "shl", "shr", "lookup",
+    "x",
+    "const",
+    "iconst",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "sqrt",
+    "fma",
+    "neg",
+    "clamp_above",
+    "clamp_below",
+    "lt",
+    "le",
+    "eq",
+    "ieq",
+    "ult",
+    "select",
+    "bits",
+    "float",
+    "int_to_float",
+    "iadd",
+    "isub",
+    "imul",
+    "umulhi",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+    "lookup",
 ]
 Sort = Literal["f", "i", "b"]
 
 # Sorts of the arguments, and of the result; select, the one polymorphic kind, is not in the table.
 SIGNATURES: dict[Kind, tuple[str, Sort]] = {
-    "x": ("", "f"), "const": ("", "f"), "iconst": ("", "i"),
-    "add": ("ff", "f"), "sub": ("ff", "f"), "mul": ("ff", "f"), "div": ("ff", "f"),
-    "sqrt": ("f", "f"), "fma": ("fff", "f"), "neg": ("f", "f"),
-    "clamp_above": ("ff", "f"), "clamp_below": ("ff", "f"),
-    "lt": ("ff", "b"), "le": ("ff", "b"), "eq": ("ff", "b"), "ieq": ("ii", "b"), "ult": ("ii", "b"),
-    "bits": ("f", "i"), "float": ("i", "f"), "int_to_float": ("i", "f"),
-    "iadd": ("ii", "i"), "isub": ("ii", "i"), "imul": ("ii", "i"), "umulhi": ("ii", "i"),
-    "and": ("ii", "i"), "or": ("ii", "i"), "xor": ("ii", "i"), "shl": ("ii", "i"), "shr": ("ii", "i"),
+    "x": ("", "f"),
+    "const": ("", "f"),
+    "iconst": ("", "i"),
+    "add": ("ff", "f"),
+    "sub": ("ff", "f"),
+    "mul": ("ff", "f"),
+    "div": ("ff", "f"),
+    "sqrt": ("f", "f"),
+    "fma": ("fff", "f"),
+    "neg": ("f", "f"),
+    "clamp_above": ("ff", "f"),
+    "clamp_below": ("ff", "f"),
+    "lt": ("ff", "b"),
+    "le": ("ff", "b"),
+    "eq": ("ff", "b"),
+    "ieq": ("ii", "b"),
+    "ult": ("ii", "b"),
+    "bits": ("f", "i"),
+    "float": ("i", "f"),
+    "int_to_float": ("i", "f"),
+    "iadd": ("ii", "i"),
+    "isub": ("ii", "i"),
+    "imul": ("ii", "i"),
+    "umulhi": ("ii", "i"),
+    "and": ("ii", "i"),
+    "or": ("ii", "i"),
+    "xor": ("ii", "i"),
+    "shl": ("ii", "i"),
+    "shr": ("ii", "i"),
     "lookup": ("i", "i"),
 }
 
@@ -177,7 +226,7 @@ class Builder:
 
     def _append(self, op: Op) -> Value:
         """The value of *op*: an earlier one when the same operation is already there."""
-        literal = op.value.hex() if isinstance(op.value, float) else str(op.value)   # tells -0 from 0
+        literal = op.value.hex() if isinstance(op.value, float) else str(op.value)  # tells -0 from 0
         key = (op.kind, op.args, literal)
         if key not in self._known:
             self._ops.append(op)

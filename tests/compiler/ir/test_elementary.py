@@ -30,15 +30,27 @@ LEAST = {"f32": 2.0**-149, "f64": 2.0**-1074}
 
 # Greatest error in ulp: measured over all arguments for f32, with a margin over 10^8 arguments for f64.
 BOUNDS = {
-    "exp": (0.8914, 1.0), "exp2": (0.8785, 0.9), "log": (0.934, 0.95), "log2": (0.965, 0.9),
-    "tanh": (1.2067, 1.5), "erf": (1.3518, 1.6), "sin": (1.5361, 1.6), "cos": (1.5456, 1.6),
+    "exp": (0.8914, 1.0),
+    "exp2": (0.8785, 0.9),
+    "log": (0.934, 0.95),
+    "log2": (0.965, 0.9),
+    "tanh": (1.2067, 1.5),
+    "erf": (1.3518, 1.6),
+    "sin": (1.5361, 1.6),
+    "cos": (1.5456, 1.6),
     "rsqrt": (0.5001, 0.501),
 }
 # The f32 arguments with the greatest error, and that error.
 WORST = {
-    "exp": ("-0x1.765026p+2", 0.8913), "exp2": ("-0x1.f9fc6ap+6", 0.8784), "log": ("0x1.4574e2p-1", 0.9338),
-    "log2": ("0x1.676d24p+0", 0.9649), "tanh": ("0x1.33a138p-1", 1.2066), "erf": ("0x1.21ca58p+0", 1.3517),
-    "sin": ("0x1.fc8c1ap+15", 1.5360), "cos": ("0x1.9c8fc2p+16", 1.5454), "rsqrt": ("0x1.13e07p-127", 0.5000),
+    "exp": ("-0x1.765026p+2", 0.8913),
+    "exp2": ("-0x1.f9fc6ap+6", 0.8784),
+    "log": ("0x1.4574e2p-1", 0.9338),
+    "log2": ("0x1.676d24p+0", 0.9649),
+    "tanh": ("0x1.33a138p-1", 1.2066),
+    "erf": ("0x1.21ca58p+0", 1.3517),
+    "sin": ("0x1.fc8c1ap+15", 1.5360),
+    "cos": ("0x1.9c8fc2p+16", 1.5454),
+    "rsqrt": ("0x1.13e07p-127", 0.5000),
 }
 
 
@@ -146,8 +158,24 @@ def test_one_more_rounding_gives_the_nearest_bf16(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "dtype"), EVERY)
 def test_the_interpreter_and_the_numpy_text_agree_bit_for_bit(name: str, dtype: DType) -> None:
-    edges = [0.0, 1.0, 0.5, LEAST[str(dtype)], 2.0 ** (dtype.emin + dtype.precision - 1), dtype.largest,
-             INF, NAN, 88.75, 104.0, 709.8, 745.2, 131072.0, 131073.0, 2.0**30, 2.0**30 + 64]
+    edges = [
+        0.0,
+        1.0,
+        0.5,
+        LEAST[str(dtype)],
+        2.0 ** (dtype.emin + dtype.precision - 1),
+        dtype.largest,
+        INF,
+        NAN,
+        88.75,
+        104.0,
+        709.8,
+        745.2,
+        131072.0,
+        131073.0,
+        2.0**30,
+        2.0**30 + 64,
+    ]
     edges += [-e for e in edges]
     arguments = np.concatenate([np.array(edges, dtype.numpy), random_arguments(name, dtype, 80)])
     printed = numpy_function(name, dtype)(arguments)
@@ -196,15 +224,22 @@ def test_subnormal_arguments_are_returned_as_they_are(name: str, dtype: DType) -
     ("name", "dtype", "x", "want"),
     [
         # The last finite result and the first overflow; the last result that is not 0 and the first that is.
-        ("exp", F32, "0x1.62e42ep+6", "0x1.ffff08p+127"), ("exp", F32, "0x1.62e430p+6", "inf"),
-        ("exp", F32, "-0x1.9fe368p+6", "0x1p-149"), ("exp", F32, "-0x1.9fe36ap+6", "0x0p+0"),
+        ("exp", F32, "0x1.62e42ep+6", "0x1.ffff08p+127"),
+        ("exp", F32, "0x1.62e430p+6", "inf"),
+        ("exp", F32, "-0x1.9fe368p+6", "0x1p-149"),
+        ("exp", F32, "-0x1.9fe36ap+6", "0x0p+0"),
         ("exp", F64, "0x1.62e42fefa39efp+9", "0x1.fffffffffff2ap+1023"),
         ("exp", F64, "0x1.62e42fefa39f0p+9", "inf"),
         ("exp", F64, "-0x1.74910d52d3051p+9", "0x1p-1074"),
         ("exp", F64, "-0x1.74910d52d3052p+9", "0x0p+0"),
-        ("exp2", F32, "128", "inf"), ("exp2", F32, "-149", "0x1p-149"), ("exp2", F32, "-150", "0x0p+0"),
-        ("exp2", F64, "1024", "inf"), ("exp2", F64, "-1074", "0x1p-1074"), ("exp2", F64, "-1075", "0x0p+0"),
-        ("log2", F32, "0x1p-149", "-149"), ("log2", F64, "0x1p-1074", "-1074"),
+        ("exp2", F32, "128", "inf"),
+        ("exp2", F32, "-149", "0x1p-149"),
+        ("exp2", F32, "-150", "0x0p+0"),
+        ("exp2", F64, "1024", "inf"),
+        ("exp2", F64, "-1074", "0x1p-1074"),
+        ("exp2", F64, "-1075", "0x0p+0"),
+        ("log2", F32, "0x1p-149", "-149"),
+        ("log2", F64, "0x1p-1074", "-1074"),
     ],
 )
 def test_edges_of_overflow_and_underflow(name: str, dtype: DType, x: str, want: str) -> None:
@@ -216,8 +251,14 @@ def test_edges_of_overflow_and_underflow(name: str, dtype: DType, x: str, want: 
 @pytest.mark.parametrize(
     ("dtype", "x"),
     # The arguments that come nearest to a multiple of pi/2, for either reduction, and the greatest ones.
-    [(F32, "0x1.f9cbe2p+7"), (F32, "0x1.f37c8ap+95"), (F32, "0x1.fffffep+127"),
-     (F64, "0x1.6c6cbc45dc8dep+5"), (F64, "0x1.6ac5b262ca1ffp+849"), (F64, "0x1.fffffffffffffp+1023")],
+    [
+        (F32, "0x1.f9cbe2p+7"),
+        (F32, "0x1.f37c8ap+95"),
+        (F32, "0x1.fffffep+127"),
+        (F64, "0x1.6c6cbc45dc8dep+5"),
+        (F64, "0x1.6ac5b262ca1ffp+849"),
+        (F64, "0x1.fffffffffffffp+1023"),
+    ],
 )
 def test_angles_that_cancel_most(dtype: DType, x: str) -> None:
     for name in ("sin", "cos"):
@@ -273,7 +314,7 @@ def test_the_bits_of_the_definition(name: str, dtype: DType) -> None:
     patterns = (np.arange(10007, dtype=words) * ((1 << dtype.bits) // 10007)).view(dtype.numpy)
     arguments = np.concatenate([patterns, np.arange(-10000, 10000, dtype=dtype.numpy) / 999])
     results = numpy_function(name, dtype)(arguments)
-    results[np.isnan(results)] = 0      # the bits of a NaN are not defined
+    results[np.isnan(results)] = 0  # the bits of a NaN are not defined
     assert zlib.crc32(results.astype(f"<f{dtype.bits // 8}").tobytes()) == CHECKSUMS[name][dtype == F64]
 
 

@@ -165,8 +165,16 @@ def test_square_roots_are_nearest(dtype: DType) -> None:
 
 def test_division_by_zero_and_specials() -> None:
     inf, nan = math.inf, math.nan
-    table = [(1.0, 0.0, inf), (1.0, -0.0, -inf), (-inf, 0.0, -inf), (0.0, 0.0, nan), (nan, 0.0, nan),
-             (inf, inf, nan), (1.0, -inf, -0.0), (-0.0, 3.0, -0.0)]
+    table = [
+        (1.0, 0.0, inf),
+        (1.0, -0.0, -inf),
+        (-inf, 0.0, -inf),
+        (0.0, 0.0, nan),
+        (nan, 0.0, nan),
+        (inf, inf, nan),
+        (1.0, -inf, -0.0),
+        (-0.0, 3.0, -0.0),
+    ]
     for a, b, want in table:
         assert same(scalar.binary("/", a, b, F32), want)
     assert same(scalar.binary("+", inf, -inf, BF16), nan)
@@ -188,16 +196,33 @@ def test_fma_rounds_the_exact_result_once(dtype: DType) -> None:
 
 def test_fma_signs_of_zero_and_specials() -> None:
     inf, nan = math.inf, math.nan
-    table = [(-0.0, 1.0, -0.0, -0.0), (-0.0, 1.0, 0.0, 0.0), (2.0, 3.0, -6.0, 0.0), (inf, 0.0, 1.0, nan),
-             (2.0**1000, 2.0**1000, -inf, -inf), (inf, 1.0, -inf, nan), (1.0, 1.0, nan, nan),
-             (1.0, nan, inf, nan), (-2.0**-1000, 2.0**-1000, 0.0, -0.0), (2.0**1000, -(2.0**1000), 0.0, -inf)]
+    table = [
+        (-0.0, 1.0, -0.0, -0.0),
+        (-0.0, 1.0, 0.0, 0.0),
+        (2.0, 3.0, -6.0, 0.0),
+        (inf, 0.0, 1.0, nan),
+        (2.0**1000, 2.0**1000, -inf, -inf),
+        (inf, 1.0, -inf, nan),
+        (1.0, 1.0, nan, nan),
+        (1.0, nan, inf, nan),
+        (-(2.0**-1000), 2.0**-1000, 0.0, -0.0),
+        (2.0**1000, -(2.0**1000), 0.0, -inf),
+    ]
     for a, b, c, want in table:
         assert same(scalar.fma(a, b, c, F64), want), (a, b, c)
 
 
 def test_floor_ceil_round_keep_the_sign_of_zero() -> None:
-    table = [(-0.5, -1.0, -0.0, -0.0), (0.5, 0.0, 1.0, 0.0), (1.5, 1.0, 2.0, 2.0), (2.5, 2.0, 3.0, 2.0),
-             (-0.0, -0.0, -0.0, -0.0), (-2.5, -3.0, -2.0, -2.0), (math.inf,) * 4, (math.nan,) * 4]
+    table = [
+        (-0.5, -1.0, -0.0, -0.0),
+        (0.5, 0.0, 1.0, 0.0),
+        (1.5, 1.0, 2.0, 2.0),
+        (2.5, 2.0, 3.0, 2.0),
+        (-0.0, -0.0, -0.0, -0.0),
+        (-2.5, -3.0, -2.0, -2.0),
+        (math.inf,) * 4,
+        (math.nan,) * 4,
+    ]
     for a, *wanted in table:
         for op, want in zip(("floor", "ceil", "round"), wanted, strict=True):
             assert same(scalar.unary(op, a, F32), want), (op, a)
@@ -239,12 +264,33 @@ def test_narrowing_rounds_once(source: DType, target: DType, value: float, code:
     assert bits(target, scalar.cast(value, source, target)) == code
 
 
-E4M3_TABLE = [(448, 0x7E, 0x7E), (464, 0x7E, 0x7E), (464.03125, -1, 0x7E), (465, -1, 0x7E), (1000, -1, 0x7E),
-              (-1000, -1, 0xFE), (math.inf, -1, 0x7E), (-math.inf, -1, 0xFE), (math.nan, -1, -1),
-              (2**-9, 1, 1), (2**-10, 0, 0), (1.5 * 2**-10, 1, 1), (-(2**-11), 0x80, 0x80)]
-E5M2_TABLE = [(57344, 0x7B, 0x7B), (61439, 0x7B, 0x7B), (61440, 0x7C, 0x7B), (65536, 0x7C, 0x7B),
-              (-70000, 0xFC, 0xFB), (math.inf, 0x7C, 0x7B), (math.nan, -1, -1),
-              (2**-16, 1, 1), (2**-17, 0, 0), (1.5 * 2**-17, 1, 1)]
+E4M3_TABLE = [
+    (448, 0x7E, 0x7E),
+    (464, 0x7E, 0x7E),
+    (464.03125, -1, 0x7E),
+    (465, -1, 0x7E),
+    (1000, -1, 0x7E),
+    (-1000, -1, 0xFE),
+    (math.inf, -1, 0x7E),
+    (-math.inf, -1, 0xFE),
+    (math.nan, -1, -1),
+    (2**-9, 1, 1),
+    (2**-10, 0, 0),
+    (1.5 * 2**-10, 1, 1),
+    (-(2**-11), 0x80, 0x80),
+]
+E5M2_TABLE = [
+    (57344, 0x7B, 0x7B),
+    (61439, 0x7B, 0x7B),
+    (61440, 0x7C, 0x7B),
+    (65536, 0x7C, 0x7B),
+    (-70000, 0xFC, 0xFB),
+    (math.inf, 0x7C, 0x7B),
+    (math.nan, -1, -1),
+    (2**-16, 1, 1),
+    (2**-17, 0, 0),
+    (1.5 * 2**-17, 1, 1),
+]
 
 
 @pytest.mark.parametrize(("dtype", "table"), [(F8E4M3, E4M3_TABLE), (F8E5M2, E5M2_TABLE)], ids=str)
@@ -257,11 +303,13 @@ def test_overflow_to_8_bit_floats(dtype: DType, table: list[tuple[float, int, in
 
 def test_division_and_remainder_floor() -> None:
     a = [-7, -6, -1, 0, 1, 6, 7]
-    table = {2: ([-4, -3, -1, 0, 0, 3, 3], [1, 0, 1, 0, 1, 0, 1]),
-             -2: ([3, 3, 0, 0, -1, -3, -4], [-1, 0, -1, 0, -1, 0, -1]),
-             3: ([-3, -2, -1, 0, 0, 2, 2], [2, 0, 2, 0, 1, 0, 1]),
-             -3: ([2, 2, 0, 0, -1, -2, -3], [-1, 0, -1, 0, -2, 0, -2]),
-             0: ([0] * 7, [0] * 7)}
+    table = {
+        2: ([-4, -3, -1, 0, 0, 3, 3], [1, 0, 1, 0, 1, 0, 1]),
+        -2: ([3, 3, 0, 0, -1, -3, -4], [-1, 0, -1, 0, -1, 0, -1]),
+        3: ([-3, -2, -1, 0, 0, 2, 2], [2, 0, 2, 0, 1, 0, 1]),
+        -3: ([2, 2, 0, 0, -1, -2, -3], [-1, 0, -1, 0, -2, 0, -2]),
+        0: ([0] * 7, [0] * 7),
+    }
     for b, (quotients, rests) in table.items():
         assert [scalar.binary("//", x, b, I32) for x in a] == quotients
         assert [scalar.binary("%", x, b, I32) for x in a] == rests
@@ -271,8 +319,13 @@ def test_division_and_remainder_floor() -> None:
 
 
 def test_integers_wrap() -> None:
-    table = [("+", 200, 100, U8, 44), ("+", 127, 1, I8, -128), ("-", 5, 7, U8, 254),
-             ("*", 2**62, 2, I64, -(2**63)), ("-", -(2**31), 1, I32, 2**31 - 1)]
+    table = [
+        ("+", 200, 100, U8, 44),
+        ("+", 127, 1, I8, -128),
+        ("-", 5, 7, U8, 254),
+        ("*", 2**62, 2, I64, -(2**63)),
+        ("-", -(2**31), 1, I32, 2**31 - 1),
+    ]
     for op, a, b, dtype, want in table:
         assert scalar.binary(op, a, b, dtype) == want
     assert scalar.unary("-", -128, I8) == scalar.unary("abs", -128, I8) == -128
@@ -285,8 +338,16 @@ def test_integers_wrap() -> None:
 
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_float_to_integer_truncates_and_saturates(dtype: DType) -> None:
-    table = [(2.9, 2), (1e300, dtype.greatest), (math.inf, dtype.greatest), (-math.inf, dtype.least),
-             (math.nan, 0), (-0.9, 0), (-2.9, -2 if dtype.signed else 0), (-1e300, dtype.least)]
+    table = [
+        (2.9, 2),
+        (1e300, dtype.greatest),
+        (math.inf, dtype.greatest),
+        (-math.inf, dtype.least),
+        (math.nan, 0),
+        (-0.9, 0),
+        (-2.9, -2 if dtype.signed else 0),
+        (-1e300, dtype.least),
+    ]
     for value, want in table:
         got = scalar.cast(value, F64, dtype)
         assert got == want
@@ -304,8 +365,12 @@ def test_bool_casts() -> None:
 
 def test_comparisons_with_nan() -> None:
     for op, (less, equal, more, with_nan) in {
-        "<": (True, False, False, False), "<=": (True, True, False, False), "==": (False, True, False, False),
-        "!=": (True, False, True, True), ">=": (False, True, True, False), ">": (False, False, True, False),
+        "<": (True, False, False, False),
+        "<=": (True, True, False, False),
+        "==": (False, True, False, False),
+        "!=": (True, False, True, True),
+        ">=": (False, True, True, False),
+        ">": (False, False, True, False),
     }.items():
         pairs = ((1.0, 2.0), (-0.0, 0.0), (2.0, 1.0), (math.nan, math.nan))
         got = [scalar.compare(op, a, b) for a, b in pairs]
@@ -313,9 +378,14 @@ def test_comparisons_with_nan() -> None:
 
 
 def test_what_a_type_cannot_do_is_refused() -> None:
-    for call in (lambda: scalar.binary("/", 1, 2, I32), lambda: scalar.binary("//", 1.0, 2.0, F32),
-                 lambda: scalar.binary("+", 1.0, 1.0, F8E4M3), lambda: scalar.binary("+", True, True, BOOL),
-                 lambda: scalar.unary("sqrt", 4, I32), lambda: scalar.unary("-", 1.0, F8E5M2)):
+    for call in (
+        lambda: scalar.binary("/", 1, 2, I32),
+        lambda: scalar.binary("//", 1.0, 2.0, F32),
+        lambda: scalar.binary("+", 1.0, 1.0, F8E4M3),
+        lambda: scalar.binary("+", True, True, BOOL),
+        lambda: scalar.unary("sqrt", 4, I32),
+        lambda: scalar.unary("-", 1.0, F8E5M2),
+    ):
         with pytest.raises(ValueError, match="no operation"):
             call()
     with pytest.raises(ValueError, match="no comparison '<>'"):
