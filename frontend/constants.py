@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from graphlib import CycleError, TopologicalSorter
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -106,14 +107,16 @@ def _define_constant(constant: s.Constant, found: Globals, scope: Callable[[], S
 
 def _in_order(constants: Sequence[s.Constant]) -> list[s.Constant]:
     """Constants after those that they name; where they name each other in a circle, in the order of the text."""
-    ordered: list[s.Constant] = []
-    waiting = list(constants)
-    while waiting:
-        names = {c.name.text for c in waiting}
-        free = [c for c in waiting if not names & {n.text for n in _walk(c.value) if isinstance(n, s.Name)}]
-        ordered += free or waiting
-        waiting = [c for c in waiting if c not in free] if free else []
-    return ordered
+    by_name = {c.name.text: c for c in constants}
+    needs = {
+        n: [w.text for w in _walk(c.value) if isinstance(w, s.Name) and w.text in by_name] for n, c in by_name.items()
+    }
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError:
+        return list(constants)
+    position = {name: i for i, name in enumerate(order)}
+    return sorted(constants, key=lambda c: position[c.name.text])
 
 
 def _table(table: s.Table, scope: Scope) -> Tensor:

@@ -245,6 +245,21 @@ def _inside(tokens: Sequence[Token], kind: str) -> bool:
     return any(t.type == kind for t in tokens)
 
 
+_WANTED = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "COMMA": "','",
+    "EQUAL": "'='",
+    "NL": "the end of the line",
+    "COLON": "':'",
+    "DOTDOT": "'..'",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+}
 _SHOWN = {"NL": "the end of the line", "$END": "the end of the file"}
 
 
@@ -253,11 +268,7 @@ def _shown(token: Token) -> str:
 
 
 def _plain(place: Place) -> Fault:
-    names = {
-        "NAME": "a name", "NUMBER": "a number", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'",
-        "COMMA": "','", "EQUAL": "'='", "NL": "the end of the line", "COLON": "':'", "DOTDOT": "'..'", "LBRACE": "'{'", "RBRACE": "'}'",
-    }  # fmt: skip
-    wanted = [text for kind, text in names.items() if kind in place.accepts]
+    wanted = [text for kind, text in _WANTED.items() if kind in place.accepts]
     if "NUMBER" in place.accepts:
         wanted = ["an expression"]
     expected = f"expected {' or '.join(wanted[:4])}, found " if wanted else "unexpected "

@@ -34,7 +34,7 @@ Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
 
 @dataclass
 class TensorInfo:
-    """A tensor as far as it is known: no *dtype* until an equation gives it, no *extents* where sizes do not fix them."""
+    """A tensor as far as it is known: no type before an equation gives it, no extents where sizes do not fix them."""
 
     name: str
     role: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ..compiler.ir.affine import decide, make_map
+from ..compiler.ir.affine import budget, make_map
 from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction
 from ..compiler.ir.tree import Guard, Leaf, Loop, Node, definition_tree
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import islpy as isl
 
     from ..compiler.ir.program import Access, Program, Statement
+
+# For all the dependences of a program together: about 5 seconds.
+OPERATIONS = 20_000_000
 
 Kind = Literal["flow", "anti", "output"]
 
@@ -48,7 +51,8 @@ def dependences(program: Program) -> tuple[Dependence, ...]:
         UndecidedError: isl gave up.
     """
     times = time_maps(program, definition_tree(program))
-    return tuple(decide(lambda: list(_dependences(program, times))))
+    with budget(OPERATIONS):
+        return tuple(_dependences(program, times))
 
 
 def _dependences(program: Program, times: dict[str, isl.Map]) -> Iterator[Dependence]:

@@ -307,10 +307,12 @@ class Expressions:
                 outside += [replace(value, text=t, strength=COMPARED) for t in self._inside(value, size, sub, extent)]
             positions.append(value)
         axes = frozenset[str]().union(*(v.axes for v in positions))
+        data = [v for v, sub in zip(positions, node.subscripts, strict=True) if not isinstance(sub, Index)]
         texts = ", ".join(v.text for v in positions)
-        gathered = not all(isinstance(sub, Index) for sub in node.subscripts)
-        # Where a gather does not matter, its tensor may even be empty.
-        reach = all(safe) and node.fill is None and not (gathered and wanted is not None)
+        gathered = bool(data)
+        # Where a gather does not matter (a guard, another axis without positions), its tensor may even be empty.
+        always = wanted is None and all(self._never_empty(self.axes.box[n]) or all(n in v.axes for v in data) for n in self.axes.vector)
+        reach = all(safe) and node.fill is None and (always or not gathered)
         text = f"{name}[{texts}]" if reach else f"clipped({name}, {texts})"
         value = Value(text, axes)
         if outside:

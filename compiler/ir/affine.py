@@ -17,8 +17,8 @@ from .quasiaffine import Affine, All, Comparison, Division, Formula, Some
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-# About half a second of isl on an ordinary core; the queries of ordinary kernels need a hundredth of it.
-OPERATIONS = 2_000_000
+# About a quarter of a second of isl on an ordinary core; the queries of ordinary kernels need a hundredth of it.
+OPERATIONS = 1_000_000
 
 T = TypeVar("T")
 

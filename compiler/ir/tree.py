@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .affine import UndecidedError, decide, make_set
 from .program import Extent, Nested, Program, Stage, Statement, stages_of
-from .quasiaffine import Affine, Comparison, Formula, Range, conjunction, end_text
+from .quasiaffine import NEGATED, Affine, Comparison, Formula, Range, conjunction, end_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -106,33 +107,51 @@ def loop_variable(stages: Sequence[Stage], position: int, used: Sequence[str]) -
 
 def definition_tree(program: Program) -> tuple[Node, ...]:
     """The order of the definition: each equation in a nest of its own, recurrences under common loops."""
-    return tuple(node for item in program.order for node in _placed(program, item, {}))
+    return tuple(node for item in program.order for node in _placed(program, item, {}, ()))
 
 
-def _placed(program: Program, item: Nested, loops: Mapping[int, str]) -> Iterator[Node]:
+def _placed(program: Program, item: Nested, loops: Mapping[int, str], around: tuple[Range, ...]) -> Iterator[Node]:
     if isinstance(item, str):
-        yield from _stage_nest(program, program.stage(item), loops)
+        yield from _stage_nest(program, program.stage(item), loops, around)
         return
     stages = [program.stage(name) for name in stages_of((item,))]
     variable = loop_variable(stages, item.position, tuple(loops.values()))
     inner = {**loops, item.position: variable}
-    body = tuple(node for member in item.members for node in _placed(program, member, inner))
     extent = item.extent or Extent.of(Affine())
+    # A hull of several ends says less than a range; only a single end may be relied on.
+    lower = extent.lower if len(extent.lower) == 1 else ()
+    upper = extent.upper if len(extent.upper) == 1 else ()
+    inside = (*around, Range(variable, lower, upper))
+    body = tuple(node for member in item.members for node in _placed(program, member, inner, inside))
     yield Loop(variable, extent.lower, extent.upper, body, item.descending, hull=True)
 
 
-def _stage_nest(program: Program, stage: Stage, loops: Mapping[int, str]) -> Iterator[Node]:
+def _stage_nest(program: Program, stage: Stage, loops: Mapping[int, str], around: tuple[Range, ...]) -> Iterator[Node]:
     binding = bind(stage, loops)
     free = tuple(r for r in stage.ranges if r.index not in binding.bound)
     inside = {r.index for r in free}
-    early = [c for c in binding.conditions if not inside & {*c.left.names(), *c.right.names()}]
-    late = [c for c in binding.conditions if c not in early]
+    conditions = [c for c in binding.conditions if not _implied(program, c, around)]
+    early = [c for c in conditions if not inside & {*c.left.names(), *c.right.names()}]
+    late = [c for c in conditions if c not in early]
     body = _statements_nest(program.statements_of(stage.name), len(stage.ranges), binding.bound)
     if late:
         body = (Guard(conjunction(*late), body),)
     for found in reversed(free):
         body = (_loop(found, body, binding.bound),)
     yield from (Guard(conjunction(*early), body),) if early else body
+
+
+def _implied(program: Program, condition: Comparison, around: tuple[Range, ...]) -> bool:
+    """Whether the loops around it ensure a condition on their indices."""
+    names = tuple(r.index for r in around)
+    if any(n not in (*names, *program.sizes) for n in (*condition.left.names(), *condition.right.names())):
+        return False
+    against = Comparison(NEGATED[condition.op], condition.left, condition.right)
+    parts = (program.context, against, *(r.formula() for r in around))
+    try:
+        return decide(make_set(program.sizes, names, conjunction(*parts)).is_empty)
+    except UndecidedError:
+        return False
 
 
 def _loop(found: Range, body: tuple[Node, ...], bound: Mapping[str, Affine]) -> Loop:

@@ -84,7 +84,7 @@ RUNS = [
 
 
 def make_case(kernel: str, sizes: tuple[int, ...]) -> Case:
-    """Arguments and expected results of one run, the same in every session."""
+    """Arguments and expected results of one run, the same every time."""
     function = getattr(exact_cases, kernel, None) or getattr(bounded_cases, kernel)
     return function(Source(sum(sizes)), *sizes)
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 from ..dtype import F32
 from .parts import (
+    floats,
     fraction_to_angle,
     join_turns,
     log_specials,
@@ -35,98 +36,36 @@ LOG2_E = _hex("0x1.715476p+0")
 LN2 = _hex("0x1.62e430p-1")  # fma(n, -LN2, x) is exact, and LN2 itself is good to 2^-29
 LN2_REST = _hex("-0x1.05c610p-29")
 # (e^r - 1) / r on [-ln 2 / 2, ln 2 / 2]; (2^r - 1) / r on [-1/2, 1/2]
-EXP = (
-    1.0,
-    *map(_hex, ("0x1.fffffcp-2", "0x1.555492p-3", "0x1.5558aap-5", "0x1.12396cp-7", "0x1.6a5234p-10")),
-)
-EXP2 = tuple(
-    map(
-        _hex,
-        (
-            "0x1.62e430p-1",
-            "0x1.ebfbdcp-3",
-            "0x1.c6af7cp-5",
-            "0x1.3b2de0p-7",
-            "0x1.5f082ep-10",
-            "0x1.416b5ep-13",
-        ),
-    )
-)
+EXP = floats("0x1p+0 0x1.fffffcp-2 0x1.555492p-3 0x1.5558aap-5 0x1.12396cp-7 0x1.6a5234p-10")
+EXP2 = floats("0x1.62e43p-1 0x1.ebfbdcp-3 0x1.c6af7cp-5 0x1.3b2dep-7 0x1.5f082ep-10 0x1.416b5ep-13")
 # (ln(1 + f) - f) / f^2 on [-1/3, 1/3]; (log2(1 + f) - f log2 e) / f^2 on [sqrt(1/2) - 1, sqrt 2 - 1]
-LOG = tuple(
-    map(
-        _hex,
-        (
-            "-0x1p-1",
-            "0x1.555506p-2",
-            "-0x1.fffefcp-3",
-            "0x1.99d044p-3",
-            "-0x1.559c46p-3",
-            "0x1.1ed660p-3",
-            "-0x1.f332a6p-4",
-            "0x1.1e67a2p-3",
-            "-0x1.07c962p-3",
-        ),
-    )
+LOG = floats(
+    "-0x1p-1 0x1.555506p-2 -0x1.fffefcp-3 0x1.99d044p-3 -0x1.559c46p-3 0x1.1ed66p-3 -0x1.f332a6p-4 "
+    "0x1.1e67a2p-3 -0x1.07c962p-3"
 )
-LOG2 = tuple(
-    map(
-        _hex,
-        (
-            "-0x1.715470p-1",
-            "0x1.ec7094p-2",
-            "-0x1.715afep-2",
-            "0x1.277f44p-2",
-            "-0x1.eaa24ap-3",
-            "0x1.a2c9d8p-3",
-            "-0x1.87f7e2p-3",
-            "0x1.7f283ep-3",
-            "-0x1.c39c52p-4",
-        ),
-    )
+LOG2 = floats(
+    "-0x1.71547p-1 0x1.ec7094p-2 -0x1.715afep-2 0x1.277f44p-2 -0x1.eaa24ap-3 0x1.a2c9d8p-3 -0x1.87f7e2p-3 "
+    "0x1.7f283ep-3 -0x1.c39c52p-4"
 )
 LOG2_E_REST = _hex("0x1.4ae0c0p-26")
 TWO_THIRDS_BITS = 0x3F2AAAAB
 ROOT_HALF_BITS = 0x3F3504F3
 # (tanh a - a) / a^3 on [0, 0.6], in a^2
-TANH_SMALL = tuple(map(_hex, ("-0x1.55553ep-2", "0x1.1109bep-3", "-0x1.b89abap-5", "0x1.54c3c2p-6", "-0x1.828776p-8")))
+TANH_SMALL = floats("-0x1.55553ep-2 0x1.1109bep-3 -0x1.b89abap-5 0x1.54c3c2p-6 -0x1.828776p-8")
 # (erf a - a) / a on [0, 1.13], in a^2; erfc(a)^(1/4) on [1.13, 4]
-ERF_SMALL = tuple(
-    map(
-        _hex,
-        (
-            "0x1.06eba8p-3",
-            "-0x1.81272cp-2",
-            "0x1.ce2922p-4",
-            "-0x1.b7b5d4p-6",
-            "0x1.5205b6p-8",
-            "-0x1.962afep-11",
-            "0x1.2609c8p-14",
-        ),
-    )
+ERF_SMALL = floats(
+    "0x1.06eba8p-3 -0x1.81272cp-2 0x1.ce2922p-4 -0x1.b7b5d4p-6 0x1.5205b6p-8 -0x1.962afep-11 0x1.2609c8p-14"
 )
-ERFC_ROOT = tuple(
-    map(
-        _hex,
-        (
-            "0x1.0169c8p+0",
-            "-0x1.3c47e0p-2",
-            "-0x1.0342b0p-4",
-            "-0x1.9e717cp-5",
-            "0x1.0f112ap-4",
-            "-0x1.6c386ap-6",
-            "0x1.a84530p-9",
-            "-0x1.78d1f8p-13",
-        ),
-    )
+ERFC_ROOT = floats(
+    "0x1.0169c8p+0 -0x1.3c47ep-2 -0x1.0342bp-4 -0x1.9e717cp-5 0x1.0f112ap-4 -0x1.6c386ap-6 0x1.a8453p-9 -0x1.78d1f8p-13"
 )
 ERF_SEAM = _hex("0x1.2147aep+0")
 # (sin r - r) / r^3 and cos r on [-pi/4, pi/4], in r^2
-SIN = tuple(map(_hex, ("-0x1.555546p-3", "0x1.110778p-7", "-0x1.9953f2p-13")))
-COS = (1.0, -0.5, *map(_hex, ("0x1.55554ap-5", "-0x1.6c0c28p-10", "0x1.99e80cp-16")))
+SIN = floats("-0x1.555546p-3 0x1.110778p-7 -0x1.9953f2p-13")
+COS = floats("0x1p+0 -0x1p-1 0x1.55554ap-5 -0x1.6c0c28p-10 0x1.99e80cp-16")
 TWO_OVER_PI = _hex("0x1.45f306p-1")
-HALF_PI = tuple(map(_hex, ("0x1.921fb4p+0", "0x1.4442d0p-24", "0x1.846988p-48")))  # cut: all > 0
-HALF_PI_NEAR = (_hex("0x1.921fb6p+0"), _hex("-0x1.777a5cp-25"))  # rounded to nearest
+HALF_PI = floats("0x1.921fb4p+0 0x1.4442dp-24 0x1.846988p-48")
+HALF_PI_NEAR = floats("0x1.921fb6p+0 -0x1.777a5cp-25")
 FAST_TURN_BITS = 0x48000000  # 131072: up to here the reduction by three parts of pi/2 is good
 INF_BITS = 0x7F800000
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..dtype import F64
 from .parts import (
+    floats,
     fraction_to_angle,
     join_turns,
     log_specials,
@@ -34,160 +35,56 @@ LOG2_E_REST = _hex("0x1.777d0ffda0d24p-56")
 LN2 = _hex("0x1.62e42fefa39efp-1")
 LN2_REST = _hex("0x1.abc9e3b39803fp-56")
 # (e^r - 1) / r on [-ln 2 / 2, ln 2 / 2]; (2^r - 1) / r on [-1/2, 1/2]
-EXP = (
-    1.0,
-    *map(
-        _hex,
-        (
-            "0x1.0000000000001p-1",
-            "0x1.5555555555556p-3",
-            "0x1.5555555553d4fp-5",
-            "0x1.11111111109adp-7",
-            "0x1.6c16c17893833p-10",
-            "0x1.a01a01a7c8d47p-13",
-            "0x1.a019b8ef67c6cp-16",
-            "0x1.71de0d9c145d0p-19",
-            "0x1.2891a8c1d838dp-22",
-            "0x1.af38d53857513p-26",
-        ),
-    ),
+EXP = floats(
+    "0x1p+0 0x1.0000000000001p-1 0x1.5555555555556p-3 0x1.5555555553d4fp-5 0x1.11111111109adp-7 "
+    "0x1.6c16c17893833p-10 0x1.a01a01a7c8d47p-13 0x1.a019b8ef67c6cp-16 0x1.71de0d9c145dp-19 "
+    "0x1.2891a8c1d838dp-22 0x1.af38d53857513p-26"
 )
-EXP2 = tuple(
-    map(
-        _hex,
-        (
-            "0x1.62e42fefa39efp-1",
-            "0x1.ebfbdff82c5a5p-3",
-            "0x1.c6b08d704a122p-5",
-            "0x1.3b2ab6fb9ffb3p-7",
-            "0x1.5d87fe78a111cp-10",
-            "0x1.4309130f139cbp-13",
-            "0x1.ffcbfc595bcf6p-17",
-            "0x1.62bfc71ea7788p-20",
-            "0x1.b5253f6036401p-24",
-            "0x1.e61c1058a1947p-28",
-            "0x1.e9471c875b804p-32",
-        ),
-    )
+EXP2 = floats(
+    "0x1.62e42fefa39efp-1 0x1.ebfbdff82c5a5p-3 0x1.c6b08d704a122p-5 0x1.3b2ab6fb9ffb3p-7 "
+    "0x1.5d87fe78a111cp-10 0x1.4309130f139cbp-13 0x1.ffcbfc595bcf6p-17 0x1.62bfc71ea7788p-20 "
+    "0x1.b5253f6036401p-24 0x1.e61c1058a1947p-28 0x1.e9471c875b804p-32"
 )
 # (ln(1 + f) - 2 s) / s^3 with s = f / (2 + f), in s^2, for sqrt(1/2) <= 1 + f <= sqrt 2
-LOG = tuple(
-    map(
-        _hex,
-        (
-            "0x1.5555555555558p-1",
-            "0x1.99999999951f5p-2",
-            "0x1.2492492e0b70cp-2",
-            "0x1.c71c62c42db89p-3",
-            "0x1.7462be245eae3p-3",
-            "0x1.39fd25d62ab23p-3",
-            "0x1.2b6776a1bf0b9p-3",
-        ),
-    )
+LOG = floats(
+    "0x1.5555555555558p-1 0x1.99999999951f5p-2 0x1.2492492e0b70cp-2 0x1.c71c62c42db89p-3 "
+    "0x1.7462be245eae3p-3 0x1.39fd25d62ab23p-3 0x1.2b6776a1bf0b9p-3"
 )
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD
 # (tanh a - a) / a^3 on [0, 0.55], in a^2
-TANH_SMALL = tuple(
-    map(
-        _hex,
-        (
-            "-0x1.555555555554fp-2",
-            "0x1.111111111079bp-3",
-            "-0x1.ba1ba1b97da3ap-5",
-            "0x1.664f485980bb6p-6",
-            "-0x1.226e2f175799cp-7",
-            "0x1.d6d29c1fb36cep-9",
-            "-0x1.7d8fdb476cc39p-10",
-            "0x1.3483f135adf40p-11",
-            "-0x1.e97289681d8dcp-13",
-            "0x1.5d7c816893372p-14",
-            "-0x1.472592f201266p-16",
-        ),
-    )
+TANH_SMALL = floats(
+    "-0x1.555555555554fp-2 0x1.111111111079bp-3 -0x1.ba1ba1b97da3ap-5 0x1.664f485980bb6p-6 "
+    "-0x1.226e2f175799cp-7 0x1.d6d29c1fb36cep-9 -0x1.7d8fdb476cc39p-10 0x1.3483f135adf4p-11 "
+    "-0x1.e97289681d8dcp-13 0x1.5d7c816893372p-14 -0x1.472592f201266p-16"
 )
-# (erf a - a) / a on [0, 1.25], in a^2; erfc(a)^(1/4) on [1.25, 6], in a - 2
-ERF_SMALL = tuple(
-    map(
-        _hex,
-        (
-            "0x1.06eba8214db69p-3",
-            "-0x1.812746b0379f4p-2",
-            "0x1.ce2f21a042f23p-4",
-            "-0x1.b82ce3128d007p-6",
-            "0x1.565bcd0e5785bp-8",
-            "-0x1.c02db3ece2cd2p-11",
-            "0x1.f9a323d1d87b8p-14",
-            "-0x1.f4d2145afb276p-17",
-            "0x1.b9e2b0d37019dp-20",
-            "-0x1.5f4bb7c141739p-23",
-            "0x1.fa9f2440752c4p-27",
-            "-0x1.47d6bd39f32dap-30",
-            "0x1.60a62e15da92dp-34",
-            "-0x1.d5d85442ff815p-39",
-        ),
-    )
+# (erf a - a) / a on [0, 1.125], in a^2; erfc(a)^(1/4) on [1.125, 6], in a - 2
+ERF_SMALL = floats(
+    "0x1.06eba8214db69p-3 -0x1.812746b0379fbp-2 0x1.ce2f21a04346fp-4 -0x1.b82ce312a3ac3p-6 "
+    "0x1.565bcd1168119p-8 -0x1.c02db469d5815p-11 0x1.f9a3308a46fb1p-14 -0x1.f4d2f22c725d2p-17 "
+    "0x1.b9ed07e20e23ap-20 -0x1.5fa07a7fe1793p-23 0x1.fe4a452e01212p-27 -0x1.54f78f35b585p-30 "
+    "0x1.97748c1b85f0fp-34 -0x1.504fd0aca5b62p-38"
 )
-ERFC_ROOT = tuple(
-    map(
-        _hex,
-        (
-            "0x1.0bcc87958808bp-2",
-            "-0x1.27cb716b7ee52p-2",
-            "0x1.960e05aa26068p-4",
-            "0x1.c3ff20293b96ep-8",
-            "-0x1.90a0b5106b8b4p-7",
-            "0x1.9a303ffc2a540p-10",
-            "0x1.89a72c220d94cp-11",
-            "-0x1.cbf7132a878a2p-13",
-            "-0x1.2a4141a8aea49p-16",
-            "0x1.d2f3b8806ca33p-17",
-            "-0x1.3702fe191ba98p-21",
-            "-0x1.26bfd54467b2cp-21",
-            "0x1.1b00ffa4c7817p-24",
-            "0x1.153bd70033e87p-26",
-            "-0x1.dd9a4187e0799p-29",
-            "-0x1.624b1ee4d1ae9p-32",
-            "0x1.2ef2723c2226ap-33",
-            "-0x1.f956c2e95f56dp-42",
-            "-0x1.306087ddff995p-38",
-            "0x1.6d392281facacp-41",
-            "-0x1.221dcc628ec57p-45",
-        ),
-    )
+ERFC_ROOT = floats(
+    "0x1.0bcc87958808bp-2 -0x1.27cb716b7ee4bp-2 0x1.960e05aa2605ap-4 0x1.c3ff20293691ap-8 "
+    "-0x1.90a0b5106c4c3p-7 0x1.9a303ffd20e3dp-10 0x1.89a72c22b10ddp-11 -0x1.cbf71353a153bp-13 "
+    "-0x1.2a4141ce3dde6p-16 0x1.d2f3bfaed1134p-17 -0x1.37031617c760cp-21 -0x1.26c081debe98dp-21 "
+    "0x1.1b0426af33fcp-24 0x1.154a23e1eedap-26 -0x1.de1d271714a83p-29 -0x1.620a7a74d419ap-32 "
+    "0x1.3218e7a57803fp-33 -0x1.88d08995ecc77p-40 -0x1.1c94da8d45e01p-38 0x1.55bc91181a49fp-41 "
+    "-0x1.0b8be553279eep-45"
 )
 # (sin r - r) / r^3 and cos r on [-pi/4, pi/4], in r^2
-SIN = tuple(
-    map(
-        _hex,
-        (
-            "-0x1.5555555555548p-3",
-            "0x1.111111110f77dp-7",
-            "-0x1.a01a019bf7efap-13",
-            "0x1.71de3564d2b7bp-19",
-            "-0x1.ae5e594b78a4cp-26",
-            "0x1.5d8fa7fd5c9d2p-33",
-        ),
-    )
+SIN = floats(
+    "-0x1.5555555555548p-3 0x1.111111110f77dp-7 -0x1.a01a019bf7efap-13 0x1.71de3564d2b7bp-19 "
+    "-0x1.ae5e594b78a4cp-26 0x1.5d8fa7fd5c9d2p-33"
 )
-COS = (
-    1.0,
-    -0.5,
-    *map(
-        _hex,
-        (
-            "0x1.555555555554bp-5",
-            "-0x1.6c16c16c1504bp-10",
-            "0x1.a01a019c97777p-16",
-            "-0x1.27e4f7f8eae3ap-22",
-            "0x1.1ee9e15f38979p-29",
-            "-0x1.8fa9952065738p-37",
-        ),
-    ),
+COS = floats(
+    "0x1p+0 -0x1p-1 0x1.555555555554bp-5 -0x1.6c16c16c1504bp-10 0x1.a01a019c97777p-16 "
+    "-0x1.27e4f7f8eae3ap-22 0x1.1ee9e15f38979p-29 -0x1.8fa9952065738p-37"
 )
 TWO_OVER_PI = _hex("0x1.45f306dc9c883p-1")
 # pi/2 in three parts, cut so that all are positive; and in two, rounded to nearest
-HALF_PI = tuple(map(_hex, ("0x1.921fb54442d18p+0", "0x1.1a62633145c06p-54", "0x1.c1cd129024e08p-107")))
-HALF_PI_NEAR = (_hex("0x1.921fb54442d18p+0"), _hex("0x1.1a62633145c07p-54"))
+HALF_PI = floats("0x1.921fb54442d18p+0 0x1.1a62633145c06p-54 0x1.c1cd129024e08p-107")
+HALF_PI_NEAR = floats("0x1.921fb54442d18p+0 0x1.1a62633145c07p-54")
 FAST_TURN_BITS = (1023 + 30) << 52  # 2^30: up to here the reduction by three parts of pi/2 is good
 INF_BITS = 0x7FF << 52
 
@@ -284,7 +181,7 @@ def tanh() -> Sequence:
 
 
 def erf() -> Sequence:
-    """A polynomial below 1.25, else 1 - p^4 with p close to erfc(a)^(1/4)."""
+    """A polynomial below 1.125, else 1 - p^4 with p close to erfc(a)^(1/4)."""
     b = Builder(F64)
     sign, a = sign_and_magnitude(b)
     z = b.op("mul", a, a, name="z")
@@ -293,7 +190,7 @@ def erf() -> Sequence:
     p = b.horner(c, ERFC_ROOT)
     p = b.op("mul", p, p, name="p")
     large = b.fma(b.op("neg", p), p, 1.0, name="large")
-    y = b.select(b.op("lt", a, 1.25), small, large, name="y")
+    y = b.select(b.op("lt", a, b.const(1.125, "seam")), small, large, name="y")
     return b.finish("erf", with_sign(b, y, sign))
 
 

@@ -22,6 +22,11 @@ _TWO_OVER_PI = int(
 )
 
 
+def floats(text: str) -> tuple[float, ...]:
+    """The hexadecimal floats of *text*, which stand between spaces."""
+    return tuple(map(float.fromhex, text.split()))
+
+
 def two_over_pi(leading_zeros: int, first: int, count: int, width: int) -> tuple[int, ...]:
     """*count* overlapping words of the bits of 2/pi behind *leading_zeros* zero bits.
 
@@ -92,7 +97,7 @@ def turn_by_parts(
     return b.op("bits", t), r
 
 
-def fraction_to_angle(b: Builder, high: Value, mid: Value, low: Value, half_pi: tuple[float, float]) -> Value:
+def fraction_to_angle(b: Builder, high: Value, mid: Value, low: Value, half_pi: tuple[float, ...]) -> Value:
     """(high + mid + low) pi/2 for exact parts; high is zero or outweighs mid, which outweighs low.
 
     *half_pi* is pi/2 rounded to nearest, and the rest. The relative error is little above half an ulp.
