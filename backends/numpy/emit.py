@@ -17,9 +17,10 @@ from ...compiler.ir.tree import loop_variable
 from .axes import Axes
 from .elementary import function_text
 from .embed import names_used, runtime_text
-from .expressions import Writer, constant_text, type_text
 from .naming import Names
-from .stages import Carried, StageEmitter, allocate, emit_stage
+from .reductions import StageEmitter
+from .stages import Carried, allocate, emit_stage
+from .text import Writer, constant_text, type_text
 
 
 def emit(program: Program) -> str:
