@@ -12,7 +12,7 @@ from ..frontend.check import check_source
 from ..frontend.diagnostic import Diagnostic, SourceError, diagnostic
 from ..frontend.scan import BYTES
 from .arguments import ArgumentError, Bound, bind
-from .ir.interpret import interpret
+from .ir.interpret import OutsideError, interpret
 from .ir.span import Source
 
 if TYPE_CHECKING:
@@ -121,7 +121,10 @@ class Kernel:
             ArgumentError: the arguments do not fit.
         """
         bound = bind(self.program, args, keywords)
-        return interpret(self.program, bound.arrays, bound.sizes, bound.scalars)
+        try:
+            return interpret(self.program, bound.arrays, bound.sizes, bound.scalars)
+        except OutsideError as error:
+            raise ArgumentError(str(error)) from None
 
 
 def parse(text: str, name: str = "inline.tx") -> dict[str, Kernel]:

@@ -205,7 +205,7 @@ def _reduce(node: s.Reduction, head: _Head, body: Expr, env: Env, scope: Scope) 
         _check_mma(node, body, op)
     elif dtype.is_int or op in ("min", "max"):
         order = Order()  # every order gives the same bits
-    return Reduce(op, head.ranges, body, result, order, env.permissions, span)
+    return Reduce(op, head.ranges, body, result, order, env.permissions, span, env.guard)
 
 
 def _check_mma(node: s.Reduction, body: Expr, op: str) -> None:

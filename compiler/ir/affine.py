@@ -15,7 +15,7 @@ import islpy as isl
 from .quasiaffine import Affine, All, Comparison, Division, Formula, Some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 # About a quarter of a second of isl on an ordinary core; the queries of ordinary kernels need a hundredth of it.
 OPERATIONS = 1_000_000
@@ -66,52 +66,70 @@ def decide(question: Callable[[], T]) -> T:
         return question()
 
 
-def _token(name: str) -> str:
-    # A prime keeps names apart from isl's own words (mod, floor, and, ...); isl drops it on reading.
-    return f"{name}'"
-
-
-def affine_text(expression: Affine) -> str:
-    """isl's text of an expression."""
+def affine_text(expression: Affine, tokens: Mapping[str, str]) -> str:
+    """isl's text of an expression; *tokens* are the words that stand for its names."""
     parts = [str(expression.constant)]
     for term, factor in expression.terms:
         if isinstance(term, Division):
-            inner = affine_text(term.numerator)
+            inner = affine_text(term.numerator, tokens)
             if term.kind == "//":
                 parts.append(f"{factor}*floor(({inner})/{term.divisor})")
             else:
                 parts.append(f"{factor}*(({inner}) mod {term.divisor})")
         else:
-            parts.append(f"{factor}*{_token(term)}")
+            parts.append(f"{factor}*{tokens[term]}")
     return " + ".join(parts)
 
 
-def formula_text(formula: Formula) -> str:
+def formula_text(formula: Formula, tokens: Mapping[str, str]) -> str:
     """isl's text of a condition."""
     match formula:
         case All(parts):
-            return " and ".join(f"({formula_text(p)})" for p in parts) or "1 = 1"
+            return " and ".join(f"({formula_text(p, tokens)})" for p in parts) or "1 = 1"
         case Some(parts):
-            return " or ".join(f"({formula_text(p)})" for p in parts) or "1 = 0"
+            return " or ".join(f"({formula_text(p, tokens)})" for p in parts) or "1 = 0"
         case Comparison(op, left, right):
             sign = "=" if op == "==" else op
-            return f"{affine_text(left)} {sign} {affine_text(right)}"
+            return f"{affine_text(left, tokens)} {sign} {affine_text(right, tokens)}"
 
 
 @lru_cache(maxsize=8192)
-def _read_set(text: str) -> isl.Set:
-    return isl.Set(text)
+def _read_set(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Set:
+    result = isl.Set(text)
+    for position, name in enumerate(params):
+        result = result.set_dim_name(isl.dim_type.param, position, name)
+    for position, name in enumerate(names):
+        result = result.set_dim_name(isl.dim_type.set, position, name)
+    return result
 
 
 @lru_cache(maxsize=8192)
-def _read_map(text: str) -> isl.Map:
-    return isl.Map(text)
+def _read_map(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Map:
+    result = isl.Map(text)
+    for position, name in enumerate(params):
+        result = result.set_dim_name(isl.dim_type.param, position, name)
+    for position, name in enumerate(names):
+        result = result.set_dim_name(isl.dim_type.in_, position, name)
+    return result
+
+
+def forget() -> None:
+    """Empty the memo (for timing)."""
+    _read_set.cache_clear()
+    _read_map.cache_clear()
+
+
+def _tokens(params: Sequence[str], names: Sequence[str], free: Sequence[str] = ()) -> dict[str, str]:
+    # Words of our own: any name will do, isl's words (mod, floor, and, ...) and `C.i` among them.
+    groups = (("p", params), ("i", names), ("e", free))
+    return {name: f"{letter}{position}" for letter, group in groups for position, name in enumerate(group)}
 
 
 def make_set(params: Sequence[str], names: Sequence[str], formula: Formula, tuple_name: str = "") -> isl.Set:
     """`[params] -> { tuple_name[names] : formula }`."""
-    head = f"[{', '.join(map(_token, params))}] -> {{ [{', '.join(map(_token, names))}] : "
-    result = _read_set(head + formula_text(formula) + " }")
+    tokens = _tokens(params, names)
+    head = f"[{', '.join(tokens[n] for n in params)}] -> {{ [{', '.join(tokens[n] for n in names)}] : "
+    result = _read_set(head + formula_text(formula, tokens) + " }", tuple(params), tuple(names))
     return result.set_tuple_name(tuple_name) if tuple_name else result
 
 
@@ -128,16 +146,17 @@ def make_map(
 
     *free* names further integers that the formula bounds and the images may mention.
     """
-    head = f"[{', '.join(map(_token, params))}] -> {{ [{', '.join(map(_token, names))}] -> "
-    body = formula_text(formula)
-    outputs = ", ".join(affine_text(image) for image in images)
+    tokens = _tokens(params, names, free)
+    head = f"[{', '.join(tokens[n] for n in params)}] -> {{ [{', '.join(tokens[n] for n in names)}] -> "
+    body = formula_text(formula, tokens)
+    outputs = ", ".join(affine_text(image, tokens) for image in images)
     if free:
         # The outputs become dimensions of their own, so that they may mention the free names.
-        fresh = [f"out {position}'".replace(" ", "") for position in range(len(images))]
-        equal = " and ".join(f"{f} = {affine_text(e)}" for f, e in zip(fresh, images, strict=True))
+        fresh = [f"o{position}" for position in range(len(images))]
+        equal = " and ".join(f"{f} = {affine_text(e, tokens)}" for f, e in zip(fresh, images, strict=True))
         outputs = ", ".join(fresh)
-        body = f"exists {', '.join(map(_token, free))} : ({body}){' and ' + equal if equal else ''}"
-    result = _read_map(f"{head}[{outputs}] : {body} }}")
+        body = f"exists {', '.join(tokens[n] for n in free)} : ({body}){' and ' + equal if equal else ''}"
+    result = _read_map(f"{head}[{outputs}] : {body} }}", tuple(params), tuple(names))
     if source:
         result = result.set_tuple_name(isl.dim_type.in_, source)
     return result.set_tuple_name(isl.dim_type.out, target) if target else result

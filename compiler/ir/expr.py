@@ -163,7 +163,8 @@ class Order:
 class Reduce:
     """A reduction over *ranges* (outermost first) of *body*.
 
-    op: sum prod min max any all argmax argmin. *permissions*: granted by an enclosing `allow .. in`.
+    op: sum prod min max any all argmax argmin. *permissions*: granted by an enclosing `allow .. in`. *guard* holds
+    wherever the result matters: a reduction inside a branch need not run elsewhere.
     """
 
     op: str
@@ -173,6 +174,7 @@ class Reduce:
     order: Order = Order()
     permissions: tuple[str, ...] = ()
     span: Span | None = None
+    guard: Formula = TRUE
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,15 @@ class Store:
     sizes: Mapping[str, int]
     scalars: Mapping[str, Number]
     elements: dict[str, dict[tuple[int, ...], Number]] = field(default_factory=dict)  # pyright: ignore
+    # Elements whose computation read outside a tensor.
+    faults: dict[tuple[str, tuple[int, ...]], OutsideError] = field(default_factory=dict)  # pyright: ignore
+
+    def element(self, tensor: str, position: tuple[int, ...]) -> Number:
+        """An element that has been computed."""
+        fault = self.faults.get((tensor, position))
+        if fault is not None:
+            raise fault
+        return self.elements[tensor][position]
 
     def box(self, tensor: Tensor) -> list[tuple[int, int]]:
         """(first position, number of positions) of each dimension."""
@@ -89,6 +98,9 @@ def interpret(
     values = dict(sizes)
     for leaf in _leaves(definition_tree(program) if tree is None else tree, values):
         _execute(statements[leaf.statement], leaf, values, store)
+    for (tensor, _), fault in store.faults.items():
+        if tensor in program.outputs:
+            raise fault
     return {name: _array(store, program.tensors[name]) for name in program.outputs}
 
 
@@ -126,7 +138,12 @@ def _execute(statement: Statement, leaf: Leaf, loops: Mapping[str, int], store: 
     iterators = zip(statement.iterators, leaf.instance, strict=True)
     values = {**store.sizes, **{name: a.evaluate(loops) for name, a in iterators}}
     position = tuple(a.evaluate(values) for a in statement.position)
-    store.elements[statement.tensor][position] = run(_value(statement.value, values, store))
+    try:
+        store.elements[statement.tensor][position] = run(_value(statement.value, values, store))
+    except OutsideError as error:
+        # It matters only if something that matters reads this element: a branch not taken does not.
+        store.elements[statement.tensor].pop(position, None)
+        store.faults[statement.tensor, position] = error
 
 
 def evaluate(expr: Expr, values: Mapping[str, int], scalars: Mapping[str, Number], program: Program) -> Number:
@@ -173,7 +190,7 @@ def _value(node: Expr, values: Mapping[str, int], store: Store) -> Deep[Number]:
             result = yield _value(node.operand, values, store)
         case Partial():
             prefix = tuple(s.affine.evaluate(values) for s in node.prefix)
-            result = _merged(node, [store.elements[node.tensor][(*prefix, lane)] for lane in range(node.count)])
+            result = _merged(node, [store.element(node.tensor, (*prefix, lane)) for lane in range(node.count)])
         case _:
             raise TypeError(f"{type(node).__name__} does not stand in a statement")
     return result
@@ -193,7 +210,7 @@ def _read(node: Read, values: Mapping[str, int], store: Store) -> Deep[Number]:
             raise OutsideError(f"{node.tensor}[{', '.join(map(str, position))}] is outside its shape")
         result = yield _value(node.fill, values, store)
         return result
-    return store.elements[node.tensor][tuple(position)]
+    return store.element(node.tensor, tuple(position))
 
 
 def _call(node: Call, values: Mapping[str, int], store: Store) -> Deep[Number]:

@@ -116,6 +116,8 @@ class Statement:
     value: Expr
     reduction: Reduction | None = None
     span: Span | None = None
+    # Where an instance matters: the statements of a reduction inside a branch run nowhere else.
+    guard: Formula = TRUE
 
     @property
     def iterators(self) -> tuple[str, ...]:
@@ -124,7 +126,7 @@ class Statement:
     @property
     def condition(self) -> Formula:
         """The domain as a condition on the iterators."""
-        return conjunction(*(r.formula() for r in self.ranges))
+        return conjunction(self.guard, *(r.formula() for r in self.ranges))
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:

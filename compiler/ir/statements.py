@@ -56,7 +56,9 @@ def lower_stage(stage: Stage, hull: Hull) -> tuple[list[Statement], list[Tensor]
     work = _Lowering(stage, hull, len(found))
     replaced: dict[int, Expr] = {}
     for reduce, ranges in found:
+        first = len(work.statements)
         replaced[id(reduce)] = _lower_reduction(reduce, ranges, replaced, work)
+        work.statements[first:] = [replace(s, guard=reduce.guard) for s in work.statements[first:]]
     value = rebuilt(stage.value, replaced)
     name = f"S_{stage.name}_finish" if found else f"S_{stage.name}"
     kind = "finish" if found else "assign"

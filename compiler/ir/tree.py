@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .affine import UndecidedError, decide, make_set
 from .program import Extent, Nested, Program, Stage, Statement, stages_of
-from .quasiaffine import NEGATED, Affine, Comparison, Formula, Range, conjunction, end_text
+from .quasiaffine import NEGATED, TRUE, Affine, Comparison, Formula, Range, conjunction, end_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,6 +154,12 @@ def _implied(program: Program, condition: Comparison, around: tuple[Range, ...])
         return False
 
 
+def _substituted(formula: Formula, values: Mapping[str, Affine]) -> Formula:
+    if isinstance(formula, Comparison):
+        return Comparison(formula.op, formula.left.substituted(values), formula.right.substituted(values))
+    return type(formula)(tuple(_substituted(part, values) for part in formula.parts))
+
+
 def _loop(found: Range, body: tuple[Node, ...], bound: Mapping[str, Affine]) -> Loop:
     lower = tuple(a.substituted(bound) for a in found.lower)
     upper = tuple(b.substituted(bound) for b in found.upper)
@@ -168,7 +174,9 @@ def _statements_nest(statements: Sequence[Statement], depth: int, bound: Mapping
         statement = statements[i]
         if len(statement.ranges) == depth:
             instance = tuple(bound.get(n, Affine.name(n)) for n in statement.iterators)
-            nodes.append(Leaf(statement.name, instance))
+            leaf = Leaf(statement.name, instance)
+            guard = _substituted(statement.guard, bound)
+            nodes.append(leaf if guard == TRUE else Guard(guard, (leaf,)))
             i += 1
             continue
         found = statement.ranges[depth]

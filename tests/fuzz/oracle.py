@@ -158,7 +158,8 @@ class Oracle:
             case e.Cast():
                 return scalar.cast(values[0], node.operand.dtype, node.dtype, node.saturating)
             case e.Call(function="fma"):
-                return scalar.fma(*values, node.dtype)
+                a, b, c = values
+                return scalar.fma(a, b, c, node.dtype)
             case e.Call():
                 exact = evaluate(sequence(node.function, node.dtype.wide), float(values[0]))
                 return scalar.round_to(node.dtype, exact)

@@ -1,9 +1,9 @@
 """The elementary functions on f64, each as one sequence of correctly rounded operations.
 
 The devices are those of f32: rounding by a magic number, scaling by two exact powers of two. Words are
-turned into floats through the bits of 2^52 + k, since few machines convert 64-bit words. Polynomials are
-weighted least-squares fits at Chebyshev points, rounded one coefficient after the other, lowest power
-first. Measured errors: docs/numerics-elementary.md.
+turned into floats through the bits of 2^52 + k, since few machines convert 64-bit words. The polynomials
+of exp and log are minimax fits, the others weighted least-squares fits at Chebyshev points; coefficients are
+rounded one after the other, lowest power first. Measured errors: docs/numerics-elementary.md.
 """
 
 from __future__ import annotations
