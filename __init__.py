@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .compiler.arguments import ArgumentError
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
+    from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
     from .passes.refusal import IllegalTransformError, Refusal
 
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 _HOME = {
     "load": "compiler.kernel",
     "parse": "compiler.kernel",
+    "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
     "ArgumentError": "compiler.arguments",
     "TilewrightError": "compiler.ir.errors",
@@ -38,6 +40,7 @@ __all__ = [
     "IllegalTransformError",
     "Kernel",
     "Refusal",
+    "Schedule",
     "SourceError",
     "TilewrightError",
     "load",

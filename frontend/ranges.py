@@ -10,6 +10,7 @@ from ..compiler.ir.trampoline import run
 from . import syntax as s
 from .diagnostic import Fault
 from .drafts import as_index
+from .scope import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,7 +79,9 @@ def index_range(index: s.Name, bodies: Sequence[s.Node], own: Ends | None, env: 
     agreed: set[Ends] = {own} if own is not None else set()
     for access, position in _plain_uses(index.text, bodies):
         tensor = scope.tensors.get(access.tensor.text)
-        if tensor is None or position >= tensor.rank:
+        if tensor is None:
+            raise unknown("tensor", access.tensor, scope.tensors, scope)
+        if position >= tensor.rank:
             continue  # an error of its own, reported when the access is checked
         ends = tensor.extents[position]
         if ends is None:

@@ -9,6 +9,7 @@ that dropping the reduction's own dependences would lose the order between its s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ..compiler.ir.affine import budget, make_map
@@ -44,6 +45,7 @@ class Dependence:
     reduction: bool
 
 
+@lru_cache(maxsize=64)
 def dependences(program: Program) -> tuple[Dependence, ...]:
     """Every dependence of the definition, in the order of the statements.
 

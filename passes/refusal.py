@@ -1,35 +1,93 @@
-"""Refusals: a request that was not carried out, as data that prints as text."""
+"""Refusals: a request that was not carried out, as data that prints as text and serialises to JSON."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 from ..compiler.ir.errors import TilewrightError
-
-if TYPE_CHECKING:
-    from ..compiler.ir.span import Span
+from ..compiler.ir.span import Span
 
 Rule = Literal["dependence", "rounding", "race", "bounds", "coverage", "capacity", "target", "shape", "unknown"]
 
 
 @dataclass(frozen=True)
+class Place:
+    """A line of the source, what of it matters, and why."""
+
+    span: Span
+    line: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Inputs on which the asked-for program gives another answer.
+
+    *inputs*: name -> text of its value; *element*: where the answers differ; both answers as text.
+    """
+
+    inputs: tuple[tuple[str, str], ...]
+    element: str
+    defined: str
+    asked: str
+
+
+@dataclass(frozen=True)
 class Refusal:
-    """What was refused (*step*), by which rule, why, where, and what would make it possible."""
+    """What was refused (*step*), by which rule, why, where, the smallest case, and what would make it possible.
+
+    *case*: the sizes, and how tiles were shrunk to reach them; *instances*: the two that clash there.
+    """
 
     rule: Rule
     step: str
     message: str
     span: Span | None = None
     remedy: str | None = None
+    places: tuple[Place, ...] = ()
+    case: str | None = None
+    instances: str | None = None
+    witness: Witness | None = None
+    kernel: str = ""
 
     def __str__(self) -> str:
         lines = [f"refused [{self.rule}]: {self.step}", f"  {self.message}"]
-        if self.span:
+        if self.places:
+            lines += ["", *_excerpt(self.places), ""]
+        elif self.span:
             lines.append(f"  at {self.span}")
+        if self.case:
+            lines.append(f"  smallest case  {self.case}")
+        if self.instances:
+            lines.append(f"    {self.instances}")
+        if self.witness:
+            given = "  ".join(f"{name} = {value}" for name, value in self.witness.inputs)
+            lines += ["  an input that shows it", f"    {given}"]
+            lines.append(f"    as defined  {self.witness.element} = {self.witness.defined}")
+            lines.append(f"    as asked    {self.witness.element} = {self.witness.asked}")
+        elif self.instances:
+            lines.append("  no input was found, at this size, on which the answers differ")
         if self.remedy:
-            lines.append(f"  instead: {self.remedy}")
+            lines.append(f"  legal instead: {self.remedy}")
         return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """The refusal as plain data."""
+        return asdict(self)
+
+    def with_remedy(self, remedy: str | None) -> Refusal:
+        return replace(self, remedy=remedy)
+
+
+def _excerpt(places: tuple[Place, ...]) -> list[str]:
+    width = max(len(str(p.span.line)) for p in places)
+    lines = [f"   {places[0].span.path}:{places[0].span.line}"]
+    for place in sorted(places, key=lambda p: (p.span.line, p.span.column)):
+        lines.append(f"   {place.span.line:>{width}} | {place.line}")
+        mark = " " * (place.span.column - 1) + "-" * place.span.width
+        lines.append(f"   {'':>{width}} | {mark} {place.note}")
+    return lines
 
 
 class IllegalTransformError(TilewrightError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.elementary import FUNCTIONS
@@ -24,7 +25,8 @@ class Names:
     def __init__(self, program: Program, helpers: Iterable[str]) -> None:
         self._taken = set(_TAKEN) | set(helpers)
         self._of: dict[str, str] = {}
-        self.function = self._new(program.name)
+        # The constants of the elementary functions are global names (EXP_F32_U3): a kernel's must not be one.
+        self.function = self._new(f"{program.name}_" if re.search(r"_F(32|64)(_|$)", program.name) else program.name)
         for name in (*program.parameters, *program.sizes, *program.tensors):
             self[name]
         for stage in program.stages:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..arguments import Array, Number
-    from ..ir.program import Program
+    from ..ir.program import Program, Tensor
     from ..kernel import Kernel
 
 SMALL = 5
@@ -57,7 +57,7 @@ def run(
     kernel = read_kernel(file, name)
     program = kernel.program
     tensors = [n for n in program.parameters if n in program.tensors]
-    arrays = {n: _read(n, path) for n, path in pairs("--input", inputs, tensors).items()}
+    arrays = {n: _read(program.tensors[n], path) for n, path in pairs("--input", inputs, tensors).items()}
     targets = pairs("--save", saves, program.outputs)
     values = {n: _number(n, v) for n, v in pairs("--scalar", scalars, tuple(program.scalars)).items()}
     chosen = {n: _size(n, v) for n, v in pairs("--size", sizes, program.sizes).items()}
@@ -100,11 +100,14 @@ def _size(name: str, text: str) -> int:
     return int(text)
 
 
-def _read(name: str, path: str) -> Array:
+def _read(tensor: Tensor, path: str) -> Array:
     try:
-        return np.load(path, allow_pickle=False)
+        array = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise click.UsageError(f"cannot read {name} from {path}: {error}") from None
+        raise click.UsageError(f"cannot read {tensor.name} from {path}: {error}") from None
+    wanted = tensor.dtype.numpy
+    # A .npy file does not know bf16 and the 8-bit floats by name: NumPy reads them back as raw bytes.
+    return array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
 
 
 def _write(path: str, array: Array) -> None:

@@ -27,23 +27,23 @@ from .expr import (
     Select,
     Unary,
 )
-from .quasiaffine import holds
+from .loops import Node, of_program, placed
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
-from .tree import Guard, Leaf, Loop, Node, definition_tree
+from .walk import walker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from .program import Program, Statement, Tensor
+    from .program import Program, Tensor
 
 Number = float | int | bool
 
 
 class OutsideError(Exception):
-    """A gather read outside its tensor."""
+    """A read outside a tensor, or of what nothing has written."""
 
 
 @dataclass
@@ -54,15 +54,31 @@ class Store:
     sizes: Mapping[str, int]
     scalars: Mapping[str, Number]
     elements: dict[str, dict[tuple[int, ...], Number]] = field(default_factory=dict)  # pyright: ignore
-    # Elements whose computation read outside a tensor.
+    # Elements whose computation read outside a tensor, or what nothing had written.
     faults: dict[tuple[str, tuple[int, ...]], OutsideError] = field(default_factory=dict)  # pyright: ignore
+    # For private tensors, the iterations of the loops around that have a buffer of their own.
+    scopes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pyright: ignore
 
     def element(self, tensor: str, position: tuple[int, ...]) -> Number:
         """An element that has been computed."""
-        fault = self.faults.get((tensor, position))
+        key = (*self.scopes.get(tensor, ()), *position)
+        fault = self.faults.get((tensor, key))
         if fault is not None:
             raise fault
-        return self.elements[tensor][position]
+        if key not in self.elements[tensor]:
+            shown = f"{tensor}[{', '.join(map(str, position))}]" if position else tensor
+            raise OutsideError(f"{shown} is read before it is written")
+        return self.elements[tensor][key]
+
+    def write(self, tensor: str, position: tuple[int, ...], value: Number) -> None:
+        key = (*self.scopes.get(tensor, ()), *position)
+        self.faults.pop((tensor, key), None)
+        self.elements[tensor][key] = value
+
+    def fail(self, tensor: str, position: tuple[int, ...], error: OutsideError) -> None:
+        key = (*self.scopes.get(tensor, ()), *position)
+        self.elements[tensor].pop(key, None)
+        self.faults[tensor, key] = error
 
     def box(self, tensor: Tensor) -> list[tuple[int, int]]:
         """(first position, number of positions) of each dimension."""
@@ -94,10 +110,7 @@ def interpret(
         elif tensor.role == "constant":
             shape = tuple(e.upper[0].constant for e in tensor.extents)
             store.elements[name] = dict(zip(np.ndindex(shape), tensor.values, strict=True))
-    statements = {s.name: s for s in program.statements}
-    values = dict(sizes)
-    for leaf in _leaves(definition_tree(program) if tree is None else tree, values):
-        _execute(statements[leaf.statement], leaf, values, store)
+    run_tree(store, of_program(program) if tree is None else tree)
     for (tensor, _), fault in store.faults.items():
         if tensor in program.outputs:
             raise fault
@@ -118,32 +131,30 @@ def _array(store: Store, tensor: Tensor) -> np.ndarray[Any, Any]:
     return result
 
 
-def _leaves(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Leaf]:
-    """The leaves in the order in which they run; *values* holds the loop indices meanwhile."""
-    for node in nodes:
-        match node:
-            case Leaf():
-                yield node
-            case Guard(condition, body):
-                if holds(condition, values):
-                    yield from _leaves(body, values)
-            case Loop():
-                for value in node.interval(values):
-                    values[node.index] = value
-                    yield from _leaves(node.body, values)
-                values.pop(node.index, None)
+def run_tree(store: Store, tree: Sequence[Node]) -> None:
+    """Run every leaf instance of a tree in order."""
+    statements = {s.name: s for s in store.program.statements}
+    leaves = [(statements[p.leaf.statement], p) for p in placed(tree)]
 
+    def visit(number: int, *indices: int) -> None:
+        statement, item = leaves[number]
+        loops = dict(zip(item.leaf.indices, indices, strict=True))
+        point = {**store.sizes, **loops}
+        values = {
+            **store.sizes,
+            **dict(zip(statement.iterators, (a.evaluate(point) for a in item.leaf.instance), strict=True)),
+        }
+        store.scopes = {tensor: indices[:depth] for tensor, depth in item.scopes}
+        position = tuple(a.evaluate(values) for a in statement.position)
+        try:
+            value = run(_value(statement.value, values, store))
+        except OutsideError as error:
+            # It matters only if something that matters reads this element: a branch not taken does not.
+            store.fail(statement.tensor, position, error)
+        else:
+            store.write(statement.tensor, position, value)
 
-def _execute(statement: Statement, leaf: Leaf, loops: Mapping[str, int], store: Store) -> None:
-    iterators = zip(statement.iterators, leaf.instance, strict=True)
-    values = {**store.sizes, **{name: a.evaluate(loops) for name, a in iterators}}
-    position = tuple(a.evaluate(values) for a in statement.position)
-    try:
-        store.elements[statement.tensor][position] = run(_value(statement.value, values, store))
-    except OutsideError as error:
-        # It matters only if something that matters reads this element: a branch not taken does not.
-        store.elements[statement.tensor].pop(position, None)
-        store.faults[statement.tensor, position] = error
+    walker(store.program, tree)(store.sizes, visit)
 
 
 def evaluate(expr: Expr, values: Mapping[str, int], scalars: Mapping[str, Number], program: Program) -> Number:

@@ -191,7 +191,7 @@ class Condition:
     span: Span | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """A checked kernel.
 

@@ -288,12 +288,14 @@ def test_order_of_the_definition(name: str) -> None:
     assert nested(kernel_of(name).order) == ORDERS[name]
 
 
-def test_equations_may_stand_in_any_order() -> None:
-    text = "kernel f(X: f32[N]) -> (y: f32[N]) { y[i] = b[i] + 1\nb[i in 0..N] = a[i] * 2\na[i] = X[i] }"
+def test_equations_that_do_not_need_one_another_keep_their_order() -> None:
+    text = (
+        "kernel f(X: f32[N]) -> (z: f32[N], y: f32[N]) { b[i] = X[i] + 1\na[i] = X[i] * 2\ny[i] = a[i]\nz[i] = b[i] }"
+    )
     program = program_of(text)
-    assert program.order == ("a", "b", "y")
-    assert [s.name for s in program.stages] == ["y", "b", "a"]
-    assert [s.name for s in program.statements] == ["S_a", "S_b", "S_y"]
+    assert program.order == ("b", "a", "y", "z")
+    assert [s.name for s in program.statements] == ["S_b", "S_a", "S_y", "S_z"]
+    assert program.outputs == ("z", "y")
 
 
 def test_the_extent_of_a_shared_loop_holds_all_its_members() -> None:

@@ -1,0 +1,169 @@
+"""Bounds and guards of a loop tree as expressions: what isl knows, as text of loops.
+
+isl's own code generator of expressions (`AstBuild`) turns piecewise affine bounds into min, max, divisions and
+remainders; the walk below prints them in Python's words, which are also those of the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import islpy as isl
+
+from .affine import make_set
+from .loops import Leaf, Loop, leaves
+
+if TYPE_CHECKING:
+    from .program import Program
+
+Rename = Callable[[str], str]
+
+_OPERATORS = {
+    isl.ast_expr_op_type.add: "+",
+    isl.ast_expr_op_type.sub: "-",
+    isl.ast_expr_op_type.mul: "*",
+    isl.ast_expr_op_type.div: "//",
+    isl.ast_expr_op_type.fdiv_q: "//",
+    isl.ast_expr_op_type.pdiv_q: "//",
+    isl.ast_expr_op_type.pdiv_r: "%",
+    isl.ast_expr_op_type.zdiv_r: "%",
+    isl.ast_expr_op_type.eq: "==",
+    isl.ast_expr_op_type.le: "<=",
+    isl.ast_expr_op_type.lt: "<",
+    isl.ast_expr_op_type.ge: ">=",
+    isl.ast_expr_op_type.gt: ">",
+    isl.ast_expr_op_type.and_: "and",  # pyright: ignore[reportAttributeAccessIssue]  # the stub lacks it
+    isl.ast_expr_op_type.or_: "or",  # pyright: ignore[reportAttributeAccessIssue]  # the stub lacks it
+}
+_STRENGTH = {"or": 1, "and": 2, "==": 3, "<=": 3, "<": 3, ">=": 3, ">": 3, "+": 4, "-": 4, "*": 5, "//": 5, "%": 5}
+_ATOM = 9
+
+
+def expression(node: Any, rename: Rename) -> str:
+    """An isl expression as text."""
+    return _text(node, rename)[0]
+
+
+def _text(node: Any, rename: Rename) -> tuple[str, int]:
+    kind = node.get_type()
+    if kind == isl.ast_expr_type.id:
+        return rename(node.get_id().get_name()), _ATOM
+    if kind == isl.ast_expr_type.int:
+        value = int(node.get_val().to_python())
+        return str(value), _ATOM if value >= 0 else 4
+    op = node.get_op_type()
+    count = node.get_op_n_arg()
+    arguments = [_text(node.get_op_arg(i), rename) for i in range(count)]
+    if op in (isl.ast_expr_op_type.min, isl.ast_expr_op_type.max):
+        word = "min" if op == isl.ast_expr_op_type.min else "max"
+        return f"{word}({', '.join(text for text, _ in arguments)})", _ATOM
+    if op == isl.ast_expr_op_type.minus:
+        return f"-{_wrapped(arguments[0], 6)}", 4
+    if op in (isl.ast_expr_op_type.cond, isl.ast_expr_op_type.select):
+        test, then, other = arguments
+        return f"({then[0]} if {test[0]} else {other[0]})", _ATOM
+    symbol = _OPERATORS[op]
+    strength = _STRENGTH[symbol]
+    return f"{_wrapped(arguments[0], strength)} {symbol} {_wrapped(arguments[1], strength + 1)}", strength
+
+
+def _wrapped(shown: tuple[str, int], strength: int) -> str:
+    return shown[0] if shown[1] >= strength else f"({shown[0]})"
+
+
+def as_params(points: isl.Set, indices: Sequence[str]) -> isl.Set:
+    """The set with its dimensions, by name, as parameters: one space for all leaves."""
+    plain = points.reset_tuple_id() if points.has_tuple_id() else points
+    for position, name in enumerate(indices):
+        plain = plain.set_dim_name(isl.dim_type.set, position, name)
+    count = plain.dim(isl.dim_type.param)
+    plain = plain.move_dims(isl.dim_type.param, count, isl.dim_type.set, 0, len(indices))
+    for position, name in enumerate(indices):
+        plain = plain.set_dim_name(isl.dim_type.param, count + position, name)
+    return plain.params()
+
+
+def without(points: isl.Set, names: Sequence[str]) -> isl.Set:
+    """A parameter set with some of its parameters projected out."""
+    for name in names:
+        position = points.find_dim_by_name(isl.dim_type.param, name)
+        if position >= 0:
+            points = points.project_out(isl.dim_type.param, position, 1)
+    return points
+
+
+class Bounds:
+    """Bounds of loops and guards of leaves, for one walk down a tree."""
+
+    def __init__(self, program: Program, rename: Rename = lambda name: name) -> None:
+        isl.DEFAULT_CONTEXT.set_ast_build_detect_min_max(1)
+        self.program = program
+        self.rename = rename
+
+    def start(self) -> isl.Set:
+        """What is known outside every loop."""
+        return make_set(self.program.sizes, (), self.program.context).params()
+
+    def loop(self, loop: Loop, outer: Sequence[str], known: isl.Set) -> tuple[str | None, str, str, isl.Set]:
+        """(condition under which it has values, first value, one past the last, what is known inside) of a loop.
+
+        The condition is None where the bounds alone make the loop empty or it never is.
+        """
+        inside = self.values(loop, outer)
+        position = inside.find_dim_by_name(isl.dim_type.param, loop.index)
+        values = inside.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1) if position >= 0 else inside
+        low, high = values.dim_min(0), values.dim_max(0)
+        # Outside the points that have values the bounds mean nothing.
+        some = without(inside, [loop.index])
+        lows, highs = low.gist(some).coalesce().get_pieces(), high.gist(some).coalesce().get_pieces()
+        if len(lows) == len(highs) == 1:
+            # Bounds of one piece hold everywhere: what they allow beyond, the loops and guards inside still refuse.
+            first, last = isl.PwAff.from_aff(lows[0][1]), isl.PwAff.from_aff(highs[0][1])
+            return None, self._shown(first, known), self._shown(last.add(_one(last)), known), known.intersect(
+                _between(first, last, loop.index)
+            )
+        guard = None
+        if not known.is_subset(some):
+            build = isl.AstBuild.from_context(known)
+            guard = expression(build.expr_from_set(some.gist(known).coalesce()), self.rename)
+            known = known.intersect(some)
+        low, high = low.gist(known).coalesce(), high.gist(known).coalesce()
+        hull = isl.Set.from_basic_set(inside.polyhedral_hull())
+        return guard, self._shown(low, known), self._shown(high.add(_one(high)), known), known.intersect(hull)
+
+    def _shown(self, bound: isl.PwAff, known: isl.Set) -> str:
+        return expression(isl.AstBuild.from_context(known).expr_from_pw_aff(bound), self.rename)
+
+    def values(self, loop: Loop, outer: Sequence[str]) -> isl.Set:
+        """The values of a loop's index, over the sizes and the outer indices, as a parameter set."""
+        union: isl.Set | None = None
+        for leaf in leaves(loop.body):
+            inner = [n for n in leaf.indices if n not in (*outer, loop.index)]
+            points = without(as_params(leaf.domain, leaf.indices), inner)
+            union = points if union is None else union.union(points)
+        assert union is not None
+        return union.coalesce()
+
+    def guard(self, leaf: Leaf, known: isl.Set) -> str | None:
+        """The condition under which a leaf runs, None where it always does."""
+        domain = as_params(leaf.domain, leaf.indices)
+        if known.is_subset(domain):
+            return None
+        build = isl.AstBuild.from_context(known)
+        return expression(build.expr_from_set(domain.gist(known).coalesce()), self.rename)
+
+
+def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
+    """first <= index <= last, as a parameter set."""
+    # The index is a parameter already wherever a bound was computed under outer loops; here it is a new one.
+    space = first.get_domain_space().align_params(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index))
+    position = space.find_dim_by_name(isl.dim_type.param, index)
+    value = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, position))
+    return first.le_set(value).intersect(value.le_set(last)).params()
+
+
+def _one(like: isl.PwAff) -> isl.PwAff:
+    space = like.get_domain_space()
+    return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(space, isl.Val(1)))
+

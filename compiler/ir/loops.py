@@ -1,0 +1,212 @@
+"""The loop tree: a schedule as nested loops with placed statements. Immutable; isl objects inside.
+
+A `Leaf` is one placed copy of a statement: the loops around it, its domain over them, and the instance of the
+statement that each of its points runs. Where work is computed again that map is not injective, and nothing else
+is special about it. Bounds of loops are not stored: they follow from the domains of the leaves below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from .affine import make_map, make_set
+from .quasiaffine import Affine, All, Comparison, Formula, conjunction
+from .tree import Guard, definition_tree
+from .tree import Leaf as NestLeaf
+from .tree import Loop as NestLoop
+from .tree import Node as NestNode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import islpy as isl
+
+    from .program import Program
+
+Kind = Literal["serial", "parallel", "vector", "unroll", "bind", "block"]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A placed statement. *indices*: the loops around it, outermost first; *instance*: its iterators over them."""
+
+    statement: str
+    indices: tuple[str, ...]
+    domain: isl.Set
+    instance: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop; its index is unique in the tree. *fused*: printed as one loop with the only loop inside it."""
+
+    index: str
+    body: tuple[Node, ...]
+    kind: Kind = "serial"
+    descending: bool = False
+    fused: bool = False
+    # What the mark is bound to, for kind bind ("grid.x").
+    target: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """Inside, the tensor is private: one buffer for each iteration of the loops around."""
+
+    tensor: str
+    body: tuple[Node, ...]
+
+
+Node = Loop | Leaf | Alloc
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A leaf with its surroundings: the loops around it, its place among its neighbours at each level, private tensors.
+
+    *places* has one entry more than *loops*. *scopes*: private tensor -> the number of loops around its buffer.
+    """
+
+    leaf: Leaf
+    loops: tuple[Loop, ...]
+    places: tuple[int, ...]
+    scopes: tuple[tuple[str, int], ...]
+
+    def scope(self, tensor: str) -> tuple[str, ...]:
+        """The loops whose iterations have a buffer each for this tensor (none: it is shared)."""
+        found = dict(self.scopes).get(tensor, 0)
+        return tuple(loop.index for loop in self.loops[:found])
+
+
+def leaves(nodes: Sequence[Node]) -> Iterator[Leaf]:
+    """The leaves in the order of the text."""
+    for node in nodes:
+        if isinstance(node, Leaf):
+            yield node
+        else:
+            yield from leaves(node.body)
+
+
+def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
+    """The loops, outer ones first."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield node
+        if not isinstance(node, Leaf):
+            yield from loops(node.body)
+
+
+def placed(nodes: Sequence[Node]) -> tuple[Placed, ...]:
+    """Every leaf with its surroundings, in the order of the text."""
+    return tuple(_placed(nodes, (), (), (), 0))
+
+
+def _placed(
+    nodes: Sequence[Node],
+    around: tuple[Loop, ...],
+    places: tuple[int, ...],
+    scopes: tuple[tuple[str, int], ...],
+    first: int,
+) -> Iterator[Placed]:
+    # An Alloc opens no level: its members take their places among its neighbours.
+    place = first
+    for node in nodes:
+        match node:
+            case Leaf():
+                yield Placed(node, around, (*places, place), scopes)
+                place += 1
+            case Loop():
+                yield from _placed(node.body, (*around, node), (*places, place), scopes, 0)
+                place += 1
+            case Alloc():
+                yield from _placed(node.body, around, places, (*scopes, (node.tensor, len(around))), place)
+                place += width(node.body)
+
+
+def width(nodes: Sequence[Node]) -> int:
+    """How many places a body takes among its neighbours."""
+    return sum(width(n.body) if isinstance(n, Alloc) else 1 for n in nodes)
+
+
+def time_map(program: Program, item: Placed, depth: int) -> isl.Map:
+    """{ [indices of the leaf] -> [place, index, place, index, ..] }, padded to *depth* loops."""
+    time: list[Affine] = []
+    for place, loop in zip(item.places, item.loops, strict=False):
+        index = Affine.name(loop.index)
+        time += [Affine.number(place), index.scaled(-1) if loop.descending else index]
+    time.append(Affine.number(item.places[-1]))
+    time += [Affine()] * (2 * depth + 1 - len(time))
+    return make_map(program.sizes, item.leaf.indices, time, All()).intersect_domain(item.leaf.domain)
+
+
+def instance_map(program: Program, leaf: Leaf) -> isl.Map:
+    """{ [indices] -> statement[iterators] }."""
+    whole = make_map(program.sizes, leaf.indices, leaf.instance, All(), target=leaf.statement)
+    return whole.intersect_domain(leaf.domain)
+
+
+def of_program(program: Program) -> tuple[Node, ...]:
+    """The loop tree of the definition."""
+    return _converted(program, definition_tree(program), {}, (), (), set())
+
+
+def _converted(
+    program: Program,
+    nodes: Sequence[NestNode],
+    names: dict[str, str],
+    indices: tuple[str, ...],
+    conditions: tuple[Formula, ...],
+    taken: set[str],
+) -> tuple[Node, ...]:
+    result: list[Node] = []
+    stage_of = {s.name: s.stage for s in program.statements}
+    for node in nodes:
+        match node:
+            case NestLeaf():
+                renamed = tuple(a.renamed(names) for a in node.instance)
+                domain = make_set(program.sizes, indices, conjunction(program.context, *conditions))
+                result.append(Leaf(node.statement, indices, domain, renamed))
+            case Guard():
+                inner = (*conditions, _renamed(node.condition, names))
+                result += _converted(program, node.body, names, indices, inner, taken)
+            case NestLoop():
+                stage = stage_of[_first_statement(node)]
+                name = fresh(f"{stage}.{node.index}", taken)
+                taken.add(name)
+                inside = {**names, node.index: name}
+                index = Affine.name(name)
+                bounds: list[Formula] = []
+                if not node.hull or len(node.lower) == 1:
+                    bounds += [Comparison("<=", a.renamed(names), index) for a in node.lower]
+                if not node.hull or len(node.upper) == 1:
+                    bounds += [Comparison("<", index, b.renamed(names)) for b in node.upper]
+                body = _converted(program, node.body, inside, (*indices, name), (*conditions, *bounds), taken)
+                result.append(Loop(name, body, descending=node.descending))
+    return tuple(result)
+
+
+def fresh(wanted: str, taken: Collection[str]) -> str:
+    """The name, or the name with the first number that makes it new."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}{number}"
+    return name
+
+
+def _first_statement(node: NestNode) -> str:
+    while not isinstance(node, NestLeaf):
+        node = node.body[0]
+    return node.statement
+
+
+def _renamed(formula: Formula, names: dict[str, str]) -> Formula:
+    if isinstance(formula, Comparison):
+        return Comparison(formula.op, formula.left.renamed(names), formula.right.renamed(names))
+    return type(formula)(tuple(_renamed(p, names) for p in formula.parts))
+
+
+def map_leaves(nodes: Sequence[Node], change: Callable[[Leaf], Node]) -> tuple[Node, ...]:
+    """The tree with every leaf replaced by change(leaf)."""
+    return tuple(change(n) if isinstance(n, Leaf) else replace(n, body=map_leaves(n.body, change)) for n in nodes)

@@ -1,0 +1,284 @@
+"""Schedules: in which order, and with which private storage, a kernel's equations are computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..passes import compute_at as placement
+from ..passes import mark as marks
+from ..passes import merge as fusion
+from ..passes import reindex
+from ..passes.gate import require_legal
+from ..passes.legality import Report, examine
+from ..passes.refusal import IllegalTransformError
+from ..passes.reorder import reorder as reorder_loops
+from ..passes.split import split as split_loop
+from ..passes.state import State, initial, shape
+from .ir.loops import leaves, loops
+from .kernel import Kernel
+
+Argument = str | int | tuple["Argument", ...] | list["Argument"] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a schedule: its name and arguments."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(_shown(a) for a in self.arguments)})"
+
+
+def _shown(argument: Argument) -> str:
+    if isinstance(argument, (tuple, list)):
+        return f"({', '.join(_shown(a) for a in argument)})"
+    return str(argument)
+
+
+@dataclass(frozen=True)
+class StageHandle:
+    """A stage of a schedule; its loops by name."""
+
+    name: str
+    loops: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __getitem__(self, loop: str) -> str:
+        """The full name of a loop of this stage: handle["k"] is "C.k"."""
+        full = loop if "." in loop else f"{self.name}.{loop}"
+        if full not in self.loops:
+            raise shape(f"{self.name}[{loop}]", f"{self.name} has no loop {loop}", f"it has {', '.join(self.loops)}")
+        return full
+
+
+class Schedule:
+    """A schedule of a kernel, built step by step. Each step is checked; a refused one changes nothing.
+
+    Loops are named by their stage and index, `C.k`; steps return the names of the loops they make.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self._states: list[State] = [initial(kernel.program)]
+        self._trace: list[Step] = []
+
+    # ---- looking
+
+    @property
+    def state(self) -> State:
+        """The program and the tree as they are now."""
+        return self._states[-1]
+
+    @property
+    def trace(self) -> tuple[Step, ...]:
+        """The steps taken."""
+        return tuple(self._trace)
+
+    def __getitem__(self, stage: str) -> StageHandle:
+        """A stage by name.
+
+        Raises:
+            IllegalTransformError: there is none (rule shape).
+        """
+        program = self.state.program
+        placement.find_stage(program, stage, f"schedule[{stage!r}]")
+        statements = {s.name for s in program.statements_of(stage)}
+        around = dict.fromkeys(n for leaf in leaves(self.state.tree) if leaf.statement in statements for n in leaf.indices)
+        return StageHandle(stage, tuple(around))
+
+    @property
+    def loops(self) -> tuple[str, ...]:
+        """Every loop by name, outer ones first."""
+        return tuple(loop.index for loop in loops(self.state.tree))
+
+    def classes(self) -> Report:
+        """What each loop carries: `classes().loop_class("C.k")` is "par", "red" or "seq"."""
+        return examine(self.state)
+
+    def __str__(self) -> str:
+        from ..passes.show import schedule_text
+
+        return schedule_text(self.state)
+
+    def diff(self, other: Schedule) -> str:
+        """The lines in which two schedules' loops differ, as a unified diff."""
+        from difflib import unified_diff
+
+        return "\n".join(unified_diff(str(self).splitlines(), str(other).splitlines(), "this", "other", lineterm="", n=2))
+
+    # ---- the record
+
+    def to_json(self) -> str:
+        """The trace as JSON; `Schedule.replay` takes it."""
+        return json.dumps([[s.name, list(s.arguments)] for s in self._trace])
+
+    @classmethod
+    def replay(cls, kernel: Kernel, trace: str | Sequence[Step]) -> Schedule:
+        """The schedule that a trace (or its JSON) builds, every step checked again.
+
+        Raises:
+            IllegalTransformError: a step is illegal for this kernel.
+        """
+        steps = [Step(n, tuple(a)) for n, a in json.loads(trace)] if isinstance(trace, str) else trace
+        schedule = cls(kernel)
+        for step in steps:
+            schedule._take(step)
+        return schedule
+
+    def undo(self) -> None:
+        """Take the last step back."""
+        if self._trace:
+            self._states.pop()
+            self._trace.pop()
+
+    def _take(self, step: Step) -> Any:
+        candidate, result = _apply(self.state, step)
+        require_legal(str(step), candidate, lambda limit: self._smaller(step, limit))
+        self._states.append(candidate)
+        self._trace.append(step)
+        return result
+
+    def _smaller(self, last: Step, limit: int) -> State | None:
+        """The asked-for state with every tile size cut to the limit, unchecked; None where that cannot be built."""
+        steps = [*self._trace, last]
+        if limit == 0:
+            return self.state if any(s.name == "split" for s in steps) else None
+        state = initial(self.kernel.program)
+        try:
+            for step in steps:
+                state, _ = _apply(state, _limited(step, limit))
+        except IllegalTransformError:
+            return None
+        return state
+
+    # ---- steps
+
+    def split(self, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[str, str]:
+        """Split a loop into blocks of *factor*; returns (outer, inner), named loop + o and i unless *names* says otherwise."""
+        given = None if names is None else (str(names[0]), str(names[1]))
+        return self._take(Step("split", (str(loop), factor, given)))
+
+    def tile(
+        self, a: str, b: str, factor_a: int, factor_b: int, names: Sequence[str] | None = None
+    ) -> tuple[str, str, str, str]:
+        """Split two loops of one nest and bring them into the order (a outer, b outer, a inner, b inner)."""
+        first = None if names is None else (names[0], names[2])
+        second = None if names is None else (names[1], names[3])
+        taken = len(self._trace)
+        try:
+            ao, ai = self.split(a, factor_a, first)
+            bo, bi = self.split(b, factor_b, second)
+            self.reorder(ao, bo, ai, bi)
+        except IllegalTransformError as error:
+            while len(self._trace) > taken:
+                self.undo()
+            step = f"tile({a}, {b}, {factor_a}, {factor_b})"
+            raise IllegalTransformError(replace(error.refusal, step=step)) from None
+        return ao, bo, ai, bi
+
+    def reorder(self, *names: str) -> None:
+        """Bring loops of one nest into this order; loops between them keep their places."""
+        self._take(Step("reorder", tuple(str(n) for n in names)))
+
+    def fuse(self, outer: str, inner: str) -> str:
+        """Run two nested loops as one; returns the outer loop's name."""
+        self._take(Step("fuse", (str(outer), str(inner))))
+        return str(outer)
+
+    def compute_at(self, stage: str | StageHandle, loop: str) -> None:
+        """Compute a stage inside a loop of its reader."""
+        self._take(Step("compute_at", (str(stage), str(loop))))
+
+    def compute_root(self, stage: str | StageHandle) -> None:
+        """Compute a stage whole, before its first reader."""
+        self._take(Step("compute_root", (str(stage),)))
+
+    def merge(self, first: str, second: str, shift: int = 0) -> str:
+        """Run two neighbouring loops as one (loop fusion), the second's iteration i at i + shift."""
+        self._take(Step("merge", (str(first), str(second), shift)))
+        return str(first)
+
+    def distribute(self, loop: str) -> tuple[str, ...]:
+        """Give every member of a loop's body a loop of its own (loop fission)."""
+        return self._take(Step("distribute", (str(loop),)))
+
+    def skew(self, loop: str, by: str, factor: int = 1) -> None:
+        """Number a loop's iterations by index + factor * the index of a loop around it."""
+        self._take(Step("skew", (str(loop), str(by), factor)))
+
+    def shift(self, loop: str, offset: int) -> None:
+        """Add a number to a loop's index."""
+        self._take(Step("shift", (str(loop), offset)))
+
+    def reverse(self, loop: str) -> None:
+        """Run a loop downwards."""
+        self._take(Step("reverse", (str(loop),)))
+
+    def parallel(self, loop: str) -> None:
+        """Run the iterations of a loop at once."""
+        self._take(Step("parallel", (str(loop),)))
+
+    def vectorize(self, loop: str) -> None:
+        """Run the iterations of an innermost loop in vector lanes."""
+        self._take(Step("vectorize", (str(loop),)))
+
+    def unroll(self, loop: str) -> None:
+        """Write a loop's iterations out."""
+        self._take(Step("unroll", (str(loop),)))
+
+    def bind(self, loop: str, target: str) -> None:
+        """Bind a loop to an axis of the launch grid: grid.x, grid.y, grid.z."""
+        self._take(Step("bind", (str(loop), target)))
+
+
+def _limited(step: Step, limit: int) -> Step:
+    if step.name != "split" or not isinstance(step.arguments[1], int):
+        return step
+    return Step(step.name, (step.arguments[0], min(step.arguments[1], limit), *step.arguments[2:]))
+
+
+def _apply(state: State, step: Step) -> tuple[State, Any]:
+    """The state after a step, unchecked, and what the step returns.
+
+    Raises:
+        IllegalTransformError: the request is ill-formed (rule shape).
+    """
+    action = _STEPS.get(step.name)
+    if action is None:
+        raise shape(str(step), f"there is no step {step.name}", f"the steps are {', '.join(_STEPS)}")
+    try:
+        result = action(state, *step.arguments)
+    except TypeError as error:
+        raise shape(str(step), f"wrong arguments: {error}") from None
+    return result if isinstance(result, tuple) else (result, None)
+
+
+def _split(state: State, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[State, tuple[str, str]]:
+    if isinstance(factor, bool) or not isinstance(factor, int):
+        raise shape(f"split({loop}, {factor})", "a split is by a whole number")
+    return split_loop(state, loop, factor, None if names is None else (names[0], names[1]))
+
+
+_STEPS: dict[str, Callable[..., Any]] = {
+    "split": _split,
+    "reorder": reorder_loops,
+    "fuse": marks.fuse,
+    "compute_at": placement.compute_at,
+    "compute_root": placement.compute_root,
+    "merge": fusion.merge,
+    "distribute": fusion.distribute,
+    "skew": reindex.skew,
+    "shift": reindex.shift,
+    "reverse": reindex.reverse,
+    "parallel": lambda state, loop: marks.mark(state, loop, "parallel"),
+    "vectorize": lambda state, loop: marks.mark(state, loop, "vector"),
+    "unroll": lambda state, loop: marks.mark(state, loop, "unroll"),
+    "bind": lambda state, loop, target: marks.mark(state, loop, "bind", target),
+}

@@ -1,0 +1,107 @@
+"""The gate that every step passes: the candidate is legal, or a refusal with its evidence is raised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..compiler.ir.affine import UndecidedError
+from ..compiler.ir.loops import Loop, loops
+from .evidence import message, with_evidence
+from .legality import Report, Violation, examine, relaxable
+from .refusal import IllegalTransformError, Refusal, Rule
+from .state import State
+
+SPREAD = ("parallel", "vector", "bind", "block")
+
+
+def require_legal(step: str, candidate: State, smaller: Callable[[int], State | None]) -> Report:
+    """Check a candidate state; what each loop carries is returned.
+
+    *smaller(limit)*: the candidate with every tile size cut to the limit, for the smallest case (0: whether there are
+    tiles at all).
+
+    Raises:
+        IllegalTransformError: a dependence would run backwards (dependence), a sum in another order (rounding), a
+            reader would not find its element (coverage), iterations that run at once would meet (race), or isl did
+            not decide (unknown).
+    """
+    try:
+        report = examine(candidate)
+    except UndecidedError:
+        text = "isl did not decide within its budget whether this keeps every dependence"
+        raise IllegalTransformError(Refusal("unknown", step, text, remedy="smaller steps, or simpler subscripts")) from None
+    if report.violations:
+        violation = min(report.violations, key=_severity)
+        raise IllegalTransformError(_refusal(step, candidate, violation, smaller))
+    for loop in loops(candidate.tree):
+        if loop.kind in SPREAD:
+            _require_independent(step, candidate, loop, report, smaller)
+    return report
+
+
+def _severity(violation: Violation) -> tuple[int, int]:
+    """Which of several violations to show: real ones before orders of a sum; reads before overwriting."""
+    kinds = {"flow": 0, "anti": 1, "output": 2}
+    return int(violation.dependence.reduction), kinds[violation.dependence.kind]
+
+
+def _rule(violation: Violation) -> Rule:
+    if violation.dependence.reduction:
+        return "rounding"
+    return "coverage" if violation.why == "missing" else "dependence"
+
+
+def _refusal(step: str, candidate: State, violation: Violation, smaller: Callable[[int], State | None]) -> Refusal:
+    program = candidate.program
+    remedy = None
+    if violation.dependence.reduction:
+        remedy = "allow reassociate, in the kernel or in this sum; or a sum with lanes= or blocks="
+    base = Refusal(_rule(violation), step, message(program, violation), remedy=remedy, kernel=program.name)
+    return with_evidence(base, candidate, violation, smaller)
+
+
+def _require_independent(
+    step: str, candidate: State, loop: Loop, report: Report, smaller: Callable[[int], State | None]
+) -> None:
+    kind = report.loop_class(loop.index)
+    if kind == "par":
+        return
+    program = candidate.program
+    carried = report.carried[loop.index]
+    worst = min(carried, key=_severity)
+    if kind == "red" and relaxable(program, worst.dependence):
+        if loop.kind in ("vector", "block"):
+            return  # carried out by a reduce
+        text = f"iterations of {loop.index} update one element of {worst.dependence.tensor} at once."
+        remedy = "rfactor first: each iteration then has a partial result of its own"
+        raise IllegalTransformError(_with(Refusal("race", step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller))
+    rule: Rule = "rounding" if kind == "red" else "race"
+    if kind == "red":
+        text = f"{loop.index} adds up {worst.dependence.tensor}: at once, its terms would be added in no fixed order."
+        remedy = "allow reassociate and rfactor, or a sum with lanes="
+    else:
+        text = f"iterations of {loop.index} depend on one another: {message(program, worst)}"
+        free = [name for name in candidate_loops(candidate) if report.loop_class(name) == "par"]
+        remedy = f"{loop.kind} one of {', '.join(free)}" if free else None
+    raise IllegalTransformError(_with(Refusal(rule, step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller))
+
+
+def candidate_loops(state: State) -> list[str]:
+    """The loops of a state by name."""
+    return [loop.index for loop in loops(state.tree)]
+
+
+def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Callable[[int], State | None]) -> Refusal:
+    """A race has two points and no second answer: two runs may differ, or may not."""
+    from dataclasses import replace
+
+    from .evidence import _instance, _places, smallest
+
+    program = candidate.program
+    clash = smallest(program, violation)
+    if clash is None:
+        return refusal
+    first = _instance(program, violation.source, clash.first, clash.sizes)
+    second = _instance(program, violation.target, clash.second, clash.sizes)
+    case = " ".join(f"{n}={v}" for n, v in clash.sizes.items())
+    return replace(refusal, places=_places(program, violation), case=case, instances=f"{first}  and  {second}  run at once")

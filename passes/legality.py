@@ -1,0 +1,157 @@
+"""Whether a placed tree keeps every dependence, and what each of its loops carries.
+
+For each dependence and each pair of leaves that run its two ends, the pairs of points are followed level by level,
+as the tree orders them: a pair whose ends part in the wrong order is a violation; the level at which it parts in the
+right order is the loop that carries it. Private tensors tie only points of one buffer; every reader of one must find
+its producers there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import islpy as isl
+
+from ..compiler.ir.affine import budget
+from ..compiler.ir.loops import Placed, instance_map, placed
+from ..compiler.ir.program import Program
+from .dependence import OPERATIONS, Dependence, dependences
+from .state import State
+
+LoopClass = Literal["par", "red", "seq"]
+Why = Literal["order", "missing", "again"]
+
+
+@dataclass(frozen=True, eq=False)
+class Violation:
+    """Points that a tree runs in the wrong order.
+
+    *pairs*: { point of the source leaf -> point of the target leaf }. *why*: order: the target's point comes
+    first; missing: the source's point is not computed where the target looks for it (then *pairs* maps instances of
+    the source to points of the target); again: a point is run twice on one buffer.
+    """
+
+    dependence: Dependence
+    source: Placed
+    target: Placed
+    pairs: isl.Map
+    why: Why
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """The violations of a tree, and for each loop the dependences that it carries."""
+
+    violations: tuple[Violation, ...]
+    carried: dict[str, tuple[Violation, ...]]
+
+    def loop_class(self, loop: str) -> LoopClass:
+        """par: iterations are independent; red: only updates of a relaxable reduction meet; seq: all else."""
+        found = self.carried.get(loop, ())
+        if any(not c.dependence.reduction for c in found):
+            return "seq"
+        return "red" if found else "par"
+
+
+def relaxable(program: Program, dependence: Dependence) -> bool:
+    """Whether the updates that a reduction's dependence orders may run in any order."""
+    if not dependence.reduction:
+        return False
+    statement = next(s for s in program.statements if s.name == dependence.source)
+    reduction = statement.reduction
+    if reduction is None:
+        return False
+    granted = "reassociate" in (*program.permissions, *reduction.permissions)
+    ordered = reduction.order.kind == "mma"
+    return not ordered and (granted or reduction.exact(program.tensors[dependence.tensor].dtype))
+
+
+def examine(state: State, first_only: bool = False) -> Report:
+    """Check a tree against the dependences of its program.
+
+    Raises:
+        UndecidedError: isl gave up.
+    """
+    with budget(OPERATIONS):
+        return _examine(state, first_only)
+
+
+def _examine(state: State, first_only: bool) -> Report:
+    program = state.program
+    items = placed(state.tree)
+    maps = [instance_map(program, item.leaf) for item in items]
+    by_statement: dict[str, list[int]] = {}
+    for number, item in enumerate(items):
+        by_statement.setdefault(item.leaf.statement, []).append(number)
+    violations: list[Violation] = []
+    carried: dict[str, list[Violation]] = {}
+    for dependence in dependences(program):
+        relaxed = relaxable(program, dependence)
+        for b in by_statement.get(dependence.target, ()):
+            needed = dependence.relation.apply_range(maps[b].reverse())
+            found = isl.Map.empty(needed.get_space())
+            for a in by_statement.get(dependence.source, ()):
+                pairs = maps[a].apply_range(dependence.relation).apply_range(maps[b].reverse())
+                pairs = _same_buffer(pairs, items[a], items[b], dependence)
+                if dependence.kind == "flow" and items[b].scope(dependence.tensor):
+                    found = found.union(_sources(pairs, maps[a]))
+                for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried):
+                    violations.append(violation)
+                    if first_only:
+                        return Report(tuple(violations), {})
+            if dependence.kind == "flow" and items[b].scope(dependence.tensor):
+                missing = needed.subtract(found)
+                if not missing.is_empty():
+                    violations.append(Violation(dependence, items[b], items[b], missing, "missing"))
+    return Report(tuple(violations), {name: tuple(v) for name, v in carried.items()})
+
+
+def _same_buffer(pairs: isl.Map, a: Placed, b: Placed, dependence: Dependence) -> isl.Map:
+    """The pairs whose ends touch one buffer of the dependence's tensor."""
+    first, second = a.scope(dependence.tensor), b.scope(dependence.tensor)
+    if first != second:
+        return isl.Map.empty(pairs.get_space())
+    for position in range(len(first)):
+        pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+    return pairs
+
+
+def _sources(pairs: isl.Map, source: isl.Map) -> isl.Map:
+    """{ instance of the source -> point of the target } of the pairs."""
+    return source.reverse().apply_range(pairs)
+
+
+def _follow(
+    pairs: isl.Map,
+    a: Placed,
+    b: Placed,
+    dependence: Dependence,
+    relaxed: bool,
+    carried: dict[str, list[Violation]],
+) -> Iterator[Violation]:
+    """Follow pairs down the tree; what parts in the wrong order is a violation."""
+    for level in range(max(len(a.places), len(b.places))):
+        if pairs.is_empty():
+            return
+        first, second = a.places[level], b.places[level]
+        if first != second:
+            if first > second and not relaxed:
+                yield Violation(dependence, a, b, pairs, "order")
+            return
+        if level >= len(a.loops) or level >= len(b.loops):
+            # One leaf at one point: the same instance twice would be no dependence at all.
+            if not relaxed:
+                yield Violation(dependence, a, b, pairs, "order")
+            return
+        loop = a.loops[level]
+        arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
+        up, down = pairs.order_lt(*arguments), pairs.order_gt(*arguments)
+        ahead, behind = (down, up) if loop.descending else (up, down)
+        moving = up.union(down) if relaxed else ahead
+        if not moving.is_empty():
+            carried.setdefault(loop.index, []).append(Violation(dependence, a, b, moving, "order"))
+        if not relaxed and not behind.is_empty():
+            yield Violation(dependence, a, b, behind, "order")
+        pairs = pairs.equate(*arguments)

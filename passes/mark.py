@@ -1,0 +1,59 @@
+"""Marks on loops: parallel, vectorize, unroll, bind; and fuse, which prints two loops as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..compiler.ir.loops import Kind, Leaf, Loop, leaves
+from .state import State, find_loop, replace_loop, shape
+
+GRID = ("grid.x", "grid.y", "grid.z")
+
+
+def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
+    """Say how a loop runs. parallel, vector and bind are legal when the loop carries no dependence.
+
+    Raises:
+        IllegalTransformError: no such loop, or no such target of bind (rule shape).
+    """
+    step = f"{kind}({loop})"
+    found = find_loop(state, loop, step)
+    if kind == "bind" and target not in GRID:
+        raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
+    if kind == "vector" and any(isinstance(node, Loop) for node in found.body):
+        raise shape(step, f"{loop} is not innermost: a vector loop holds no loops", "vectorize an innermost loop")
+    return State(state.program, replace_loop(state.tree, loop, lambda n: [replace(n, kind=kind, target=target)]))
+
+
+def fuse(state: State, outer: str, inner: str) -> State:
+    """Run two nested loops as one over the product of their ranges; the order of the iterations stays.
+
+    Raises:
+        IllegalTransformError: *inner* is not the only thing inside *outer*, or its range depends on it (rule shape).
+    """
+    step = f"fuse({outer}, {inner})"
+    found = find_loop(state, outer, step)
+    within = find_loop(state, inner, step)
+    if found.body != (within,):
+        raise shape(step, f"{inner} is not the only thing inside {outer}", "fuse loops that are directly nested")
+    if found.kind != within.kind or found.descending or within.descending:
+        raise shape(step, "two loops that run in different ways cannot be one", "fuse before marking them")
+    for leaf in leaves((within,)):
+        if not _rectangular(leaf, outer, inner):
+            raise shape(step, f"the range of {inner} depends on {outer}", "a fused loop runs over a rectangle")
+    return State(state.program, replace_loop(state.tree, outer, lambda node: [replace(node, fused=True)]))
+
+
+def _rectangular(leaf: Leaf, outer: str, inner: str) -> bool:
+    """Whether the values of *inner* are the same for every value of *outer*."""
+    import islpy as isl
+
+    first, second = leaf.indices.index(outer), leaf.indices.index(inner)
+    kept = leaf.domain
+    for position in reversed(range(len(leaf.indices))):
+        if position not in (first, second) and position > first:
+            kept = kept.project_out(isl.dim_type.set, position, 1)
+    at = first + 1
+    alone = kept.project_out(isl.dim_type.set, first, 1).insert_dims(isl.dim_type.set, first, 1)
+    outer_values = kept.project_out(isl.dim_type.set, at, 1).insert_dims(isl.dim_type.set, at, 1)
+    return bool(alone.intersect(outer_values).is_subset(kept))

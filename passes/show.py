@@ -1,0 +1,66 @@
+"""A schedule as text: the loop nest with its buffers, and what each loop carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+
+from ..compiler.ir.codegen import Bounds
+from ..compiler.ir.loops import Leaf, Loop, Node
+from ..compiler.ir.show import statement_text
+from .legality import Report, examine
+from .state import State
+
+CLASSES = {"par": "parallel", "red": "reduction", "seq": "sequential"}
+
+
+def schedule_text(state: State) -> str:
+    """The loop nest; behind each loop its class (par, red, seq) and how it runs."""
+    bounds = Bounds(state.program)
+    report = examine(state)
+    return "\n".join(_lines(state, state.tree, bounds, report, (), bounds.start(), 0))
+
+
+def _lines(
+    state: State,
+    nodes: Sequence[Node],
+    bounds: Bounds,
+    report: Report | None,
+    outer: tuple[str, ...],
+    known: isl.Set,
+    depth: int,
+) -> Iterator[str]:
+    pad = "    " * depth
+    for node in nodes:
+        match node:
+            case Leaf():
+                yield f"{pad}{_leaf(state, node, bounds, known)}"
+            case Loop():
+                condition, low, high, inside = bounds.loop(node, outer, known)
+                head = f"{pad}for {node.index} in {low}..{high}{', descending' if node.descending else ''}:"
+                notes = [report.loop_class(node.index)] if report else []
+                notes += [] if node.kind == "serial" else [f"{node.kind}{' ' + node.target if node.target else ''}"]
+                notes += ["fused with the next"] if node.fused else []
+                notes += [f"where {condition}"] if condition else []
+                yield f"{head:60}  # {', '.join(notes)}" if notes else head
+                yield from _lines(state, node.body, bounds, report, (*outer, node.index), inside, depth + 1)
+            case _:
+                tensor = state.program.tensors[node.tensor]
+                yield f"{pad}buffer {node.tensor}: {tensor.dtype}, new in each iteration"
+                yield from _lines(state, node.body, bounds, report, outer, known, depth)
+
+
+def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:
+    statement = next(s for s in state.program.statements if s.name == leaf.statement)
+    where = [f"{n} = {a}" for n, a in zip(statement.iterators, leaf.instance, strict=True) if not str(a).endswith(f".{n}")]
+    guard = bounds.guard(leaf, known)
+    text = statement_text(statement)
+    text += f"   where {', '.join(where)}" if where else ""
+    return f"if {guard}: {text}" if guard else text
+
+
+def tree_lines(state: State) -> str:
+    """The loop nest without classes."""
+    bounds = Bounds(state.program)
+    return "\n".join(_lines(state, state.tree, bounds, None, (), bounds.start(), 0))

@@ -1,0 +1,52 @@
+"""split: one loop as two, the inner of a fixed extent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..compiler.ir.loops import Loop, Node, fresh
+from ..compiler.ir.quasiaffine import Affine, All, Comparison
+from .state import State, find_loop, reindexed, replace_loop, shape
+
+
+def split(state: State, loop: str, factor: int, names: tuple[str, str] | None = None) -> tuple[State, tuple[str, str]]:
+    """Split *loop* into an outer loop over blocks of *factor* and an inner one inside a block.
+
+    Rewrite::
+
+        for i: S[i]   ->   for io: for ii in 0..factor: S[factor * io + ii]   (where that is an i)
+
+    Always legal: the order of the iterations stays. Returns the new state and the names of the two loops.
+
+    Raises:
+        IllegalTransformError: no such loop, a factor that is not a positive number, a name that is taken (rule shape).
+    """
+    step = f"split({loop}, {factor})"
+    found = find_loop(state, loop, step)
+    if factor < 1:
+        raise shape(step, f"a split is by a positive number; this is {factor}", "split by 2 or more")
+    if found.fused:
+        raise shape(step, f"{loop} is fused with the loop inside it", "split before fusing")
+    outer, inner = new_names(state, loop, names, step)
+    value = Affine.name(outer).scaled(factor) + Affine.name(inner)
+    low, high = Comparison("<=", Affine(), Affine.name(inner)), Comparison("<", Affine.name(inner), Affine.number(factor))
+
+    def change(node: Loop) -> list[Node]:
+        body = reindexed(state.program, node.body, loop, (outer, inner), value, All((low, high)))
+        return [replace(node, index=outer, body=(replace(node, index=inner, body=body),))]
+
+    return State(state.program, replace_loop(state.tree, loop, change)), (outer, inner)
+
+
+def new_names(state: State, loop: str, names: tuple[str, str] | None, step: str) -> tuple[str, str]:
+    """The names of the two loops of a split: as wished, or the loop's name with o and i."""
+    taken = set(state.loop_names)
+    if names is None:
+        outer = fresh(f"{loop}o", taken)
+        return outer, fresh(f"{loop}i", {*taken, outer})
+    stage = loop.split(".")[0]
+    wished = [n if "." in n else f"{stage}.{n}" for n in names]
+    for name in wished:
+        if name in taken - {loop} or wished.count(name) > 1:
+            raise shape(step, f"the name {name} is taken", "choose other names=")
+    return wished[0], wished[1]
