@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .compiler.arguments import ArgumentError
+    from .compiler.compile import CompiledKernel, compile
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
     from .compiler.schedule import Schedule
@@ -27,6 +28,8 @@ _HOME = {
     "parse": "compiler.kernel",
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
+    "compile": "compiler.compile",
+    "CompiledKernel": "compiler.compile",
     "ArgumentError": "compiler.arguments",
     "TilewrightError": "compiler.ir.errors",
     "SourceError": "frontend.diagnostic",
@@ -36,6 +39,7 @@ _HOME = {
 }
 __all__ = [
     "ArgumentError",
+    "CompiledKernel",
     "Diagnostic",
     "IllegalTransformError",
     "Kernel",
@@ -43,6 +47,7 @@ __all__ = [
     "Schedule",
     "SourceError",
     "TilewrightError",
+    "compile",
     "load",
     "parse",
 ]

@@ -8,15 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..backends.numpy.emit import emit, free_sizes
+from ..backends.numpy.load import call, load_function
 from ..frontend.check import check_source
 from ..frontend.diagnostic import Diagnostic, SourceError, diagnostic
 from ..frontend.scan import BYTES
-from .arguments import ArgumentError, Bound, bind
+from .arguments import ArgumentError, bind
 from .ir.interpret import OutsideError, interpret
 from .ir.span import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from .arguments import Array
     from .ir.program import Program
@@ -62,14 +64,10 @@ class Kernel:
         Raises:
             IllegalTransformError: a reduction has an order that NumPy cannot carry out (rule target).
         """
-        from ..backends.numpy.emit import emit
-
         return emit(self.program)
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
-        from ..backends.numpy.load import load_function
-
         return load_function(self.numpy_source, self.name)
 
     def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
@@ -86,33 +84,7 @@ class Kernel:
         Raises:
             ArgumentError: the arguments do not fit. Nothing was written.
         """
-        bound = bind(self.program, args, keywords, out)
-        results = self._computed(bound)
-        if bound.out is not None:
-            for name, array in bound.out.items():
-                array[...] = results[name]
-            results = dict(bound.out)
-        values = tuple(results[n] for n in self.program.outputs)
-        return values[0] if len(values) == 1 else values
-
-    def _computed(self, bound: Bound) -> dict[str, Array]:
-        from ..backends.numpy.emit import free_sizes
-
-        inputs = [
-            bound.arrays[n] if n in bound.arrays else bound.scalars[n]
-            for n in self.program.parameters
-            if n not in self.program.sizes
-        ]
-        sizes = [bound.sizes[n] for n in free_sizes(self.program)]
-        from ..backends.numpy.load import call
-
-        try:
-            values = call(self._function, inputs, sizes)
-        except LookupError as error:
-            if type(error) is not LookupError:
-                raise  # NumPy's own IndexError would be a fault of the emitted code
-            raise ArgumentError(str(error)) from None
-        return dict(zip(self.program.outputs, values, strict=True))
+        return call_with(self.program, self._function, args, keywords, out)
 
     def interpreted(self, /, *args: Any, **keywords: Any) -> dict[str, Array]:
         """The outputs by name, computed one scalar operation at a time: slow, and independent of NumPy's arithmetic.
@@ -125,6 +97,32 @@ class Kernel:
             return interpret(self.program, bound.arrays, bound.sizes, bound.scalars)
         except OutsideError as error:
             raise ArgumentError(str(error)) from None
+
+
+def call_with(
+    program: Program, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any], out: Any
+) -> Array | tuple[Array, ...]:
+    """Bind the arguments of a call, run an emitted function on them, and hand over or write its results.
+
+    Raises:
+        ArgumentError: the arguments do not fit. Nothing was written.
+    """
+    bound = bind(program, args, keywords, out)
+    names = [n for n in program.parameters if n not in program.sizes]
+    inputs = [bound.arrays[n] if n in bound.arrays else bound.scalars[n] for n in names]
+    try:
+        values = call(function, inputs, [bound.sizes[n] for n in free_sizes(program)])
+    except LookupError as error:
+        if type(error) is not LookupError:
+            raise  # NumPy's own IndexError would be a fault of the emitted code
+        raise ArgumentError(str(error)) from None
+    results = dict(zip(program.outputs, values, strict=True))
+    if bound.out is not None:
+        for name, array in bound.out.items():
+            array[...] = results[name]
+        results = dict(bound.out)
+    found = tuple(results[n] for n in program.outputs)
+    return found[0] if len(found) == 1 else found
 
 
 def parse(text: str, name: str = "inline.tx") -> dict[str, Kernel]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..passes import compute_at as placement
 from ..passes import mark as marks
@@ -18,7 +17,11 @@ from ..passes.reorder import reorder as reorder_loops
 from ..passes.split import split as split_loop
 from ..passes.state import State, initial, shape
 from .ir.loops import leaves, loops
-from .kernel import Kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .kernel import Kernel
 
 Argument = str | int | tuple["Argument", ...] | list["Argument"] | None
 
@@ -90,7 +93,9 @@ class Schedule:
         program = self.state.program
         placement.find_stage(program, stage, f"schedule[{stage!r}]")
         statements = {s.name for s in program.statements_of(stage)}
-        around = dict.fromkeys(n for leaf in leaves(self.state.tree) if leaf.statement in statements for n in leaf.indices)
+        around = dict.fromkeys(
+            n for leaf in leaves(self.state.tree) if leaf.statement in statements for n in leaf.indices
+        )
         return StageHandle(stage, tuple(around))
 
     @property
@@ -111,7 +116,9 @@ class Schedule:
         """The lines in which two schedules' loops differ, as a unified diff."""
         from difflib import unified_diff
 
-        return "\n".join(unified_diff(str(self).splitlines(), str(other).splitlines(), "this", "other", lineterm="", n=2))
+        return "\n".join(
+            unified_diff(str(self).splitlines(), str(other).splitlines(), "this", "other", lineterm="", n=2)
+        )
 
     # ---- the record
 

@@ -82,10 +82,13 @@ def _type_of(draft: Draft) -> DType | None:
 def elaborate_binary(node: s.Binary, env: Env, scope: Scope, elaborate: Elaborate) -> Deep[Draft]:
     """Arithmetic, a comparison, `and`, `or`."""
     left = yield elaborate(node.left, env, scope)
-    right = yield elaborate(node.right, env, scope)
     if node.op in ("and", "or"):
-        operands = (condition(left, node.left.at), condition(right, node.right.at))
-        return Logic(node.op, operands, scope.span(env.at(node)))
+        # The right side counts only where the left one leaves the answer open.
+        first = condition(left, node.left.at)
+        inner = env.under(conjunction(env.guard, implied(first, positive=node.op == "and")))
+        second = condition((yield elaborate(node.right, inner, scope)), node.right.at)
+        return Logic(node.op, (first, second), scope.span(env.at(node)))
+    right = yield elaborate(node.right, env, scope)
     if node.op in COMPARISONS:
         result = yield _compare(node, left, right, env, scope)
         return result

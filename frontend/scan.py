@@ -67,6 +67,11 @@ def scan(source: Source) -> list[Token]:
         at = control.start()
         message = f"control character U+{ord(text[at]):04X}: this is not a text file"
         raise SourceError([diagnostic(source, at, at + 1, message)])
+    lone = re.search(r"[\ud800-\udfff]", text)
+    if lone:
+        at = lone.start()
+        message = f"character U+{ord(text[at]):04X}: this is not a text"
+        raise SourceError([diagnostic(Source(source.path, text[:at] + "?"), at, at + 1, message)])
     tokens: list[Token] = []
     for match in _PATTERN.finditer(text):
         kind = match.lastgroup or ""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ..compiler.ir.affine import make_map
 from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh, instance_map, leaves, loops, of_program
-from ..compiler.ir.program import Program
-from ..compiler.ir.quasiaffine import All, Affine
+from ..compiler.ir.quasiaffine import Affine, All
 from .dependence import dependences
 from .reorder import sorted_leaves
 from .state import State, find_loop, path_to, renamed, replace_loop, shape, stages_below
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..compiler.ir.program import Program
 
 
 def compute_at(state: State, stage: str, loop: str) -> State:

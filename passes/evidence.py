@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 import numpy as np
 
 from ..compiler.ir.affine import least_point
 from ..compiler.ir.interpret import OutsideError, interpret
-from ..compiler.ir.loops import Placed
-from ..compiler.ir.program import Program, Statement, Tensor
 from ..compiler.ir.quasiaffine import holds
 from ..compiler.ir.show import element_text
 from ..compiler.ir.span import Source, Span
 from .legality import Violation, examine
 from .refusal import Place, Refusal, Witness
-from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ..compiler.ir.loops import Placed
+    from ..compiler.ir.program import Program, Statement, Tensor
+    from .state import State
 
 Array = np.ndarray[Any, Any]
 # Beyond this many statement instances a witness would take too long to run twice.
@@ -77,12 +80,19 @@ def with_evidence(
         state = asked if limit == 0 else smaller(limit)
         found = violation if limit == 0 else _same_violation(state, violation)
         clash = smallest(program, found) if state is not None and found is not None else None
-        if state is not None and found is not None and clash is not None and (best is None or clash.extent < best[2].extent):
+        if (
+            state is not None
+            and found is not None
+            and clash is not None
+            and (best is None or clash.extent < best[2].extent)
+        ):
             best = state, found, clash, limit
     if best is None:
         return replace(refusal, places=_places(program, violation))
     state, found, clash, limit = best
-    case = " ".join(f"{n}={v}" for n, v in clash.sizes.items()) + (f", tiles of at most {limit}" if limit and smaller(0) else "")
+    case = " ".join(f"{n}={v}" for n, v in clash.sizes.items()) + (
+        f", tiles of at most {limit}" if limit and smaller(0) else ""
+    )
     return replace(
         refusal,
         places=_places(program, violation),
@@ -144,7 +154,9 @@ def _places(program: Program, violation: Violation) -> tuple[Place, ...]:
     _add_place(found, source, _access_span(first, dependence.tensor, dependence.kind == "anti") or first.span, note)
     note = "read here" if dependence.kind == "flow" else "written here"
     if dependence.source != dependence.target:
-        _add_place(found, source, _access_span(second, dependence.tensor, dependence.kind == "flow") or second.span, note)
+        _add_place(
+            found, source, _access_span(second, dependence.tensor, dependence.kind == "flow") or second.span, note
+        )
     return tuple(found)
 
 
@@ -172,7 +184,13 @@ def message(program: Program, violation: Violation) -> str:
     if violation.why == "missing":
         return f"{reader} would read elements of {tensor} that are not computed where it looks for them."
     if dependence.kind == "flow":
-        early = "its last update" if first.kind == "update" else "it is started" if first.kind == "init" else "it is written"
+        early = (
+            "its last update"
+            if first.kind == "update"
+            else "it is started"
+            if first.kind == "init"
+            else "it is written"
+        )
         return f"{reader} would read {writer} before {early}."
     if dependence.kind == "anti":
         return f"{reader} would be written while {writer} still has to read the old {tensor}."
@@ -242,7 +260,9 @@ def _narrow(program: Program) -> str:
     return found[0] if found else "f32"
 
 
-def _filled(tensor: Tensor, number_: int, sizes: Mapping[str, int], pattern: Callable[[int, int, Tensor], float]) -> Array:
+def _filled(
+    tensor: Tensor, number_: int, sizes: Mapping[str, int], pattern: Callable[[int, int, Tensor], float]
+) -> Array:
     shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
     count = int(np.prod(shape, dtype=np.int64))
     values = np.array([pattern(i, number_, tensor) for i in range(count)], np.float64)
@@ -250,7 +270,11 @@ def _filled(tensor: Tensor, number_: int, sizes: Mapping[str, int], pattern: Cal
         values = np.clip(np.abs(values), 0, 2) if tensor.dtype.bits < 32 else np.clip(values, -100, 100)
     if tensor.dtype.is_bool:
         values = values > 0
-    return values.reshape(shape).astype(np.float32 if tensor.dtype.is_float and tensor.dtype.bits < 64 else np.float64).astype(tensor.dtype.numpy)
+    return (
+        values.reshape(shape)
+        .astype(np.float32 if tensor.dtype.is_float and tensor.dtype.bits < 64 else np.float64)
+        .astype(tensor.dtype.numpy)
+    )
 
 
 def array_text(array: Array) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.loops import Loop, loops
 from .evidence import message, with_evidence
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Refusal, Rule
-from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .state import State
 
 SPREAD = ("parallel", "vector", "bind", "block")
 
@@ -29,7 +33,9 @@ def require_legal(step: str, candidate: State, smaller: Callable[[int], State | 
         report = examine(candidate)
     except UndecidedError:
         text = "isl did not decide within its budget whether this keeps every dependence"
-        raise IllegalTransformError(Refusal("unknown", step, text, remedy="smaller steps, or simpler subscripts")) from None
+        raise IllegalTransformError(
+            Refusal("unknown", step, text, remedy="smaller steps, or simpler subscripts")
+        ) from None
     if report.violations:
         violation = min(report.violations, key=_severity)
         raise IllegalTransformError(_refusal(step, candidate, violation, smaller))
@@ -74,7 +80,9 @@ def _require_independent(
             return  # carried out by a reduce
         text = f"iterations of {loop.index} update one element of {worst.dependence.tensor} at once."
         remedy = "rfactor first: each iteration then has a partial result of its own"
-        raise IllegalTransformError(_with(Refusal("race", step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller))
+        raise IllegalTransformError(
+            _with(Refusal("race", step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller)
+        )
     rule: Rule = "rounding" if kind == "red" else "race"
     if kind == "red":
         text = f"{loop.index} adds up {worst.dependence.tensor}: at once, its terms would be added in no fixed order."
@@ -83,7 +91,9 @@ def _require_independent(
         text = f"iterations of {loop.index} depend on one another: {message(program, worst)}"
         free = [name for name in candidate_loops(candidate) if report.loop_class(name) == "par"]
         remedy = f"{loop.kind} one of {', '.join(free)}" if free else None
-    raise IllegalTransformError(_with(Refusal(rule, step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller))
+    raise IllegalTransformError(
+        _with(Refusal(rule, step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller)
+    )
 
 
 def candidate_loops(state: State) -> list[str]:
@@ -104,4 +114,6 @@ def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Cal
     first = _instance(program, violation.source, clash.first, clash.sizes)
     second = _instance(program, violation.target, clash.second, clash.sizes)
     case = " ".join(f"{n}={v}" for n, v in clash.sizes.items())
-    return replace(refusal, places=_places(program, violation), case=case, instances=f"{first}  and  {second}  run at once")
+    return replace(
+        refusal, places=_places(program, violation), case=case, instances=f"{first}  and  {second}  run at once"
+    )

@@ -8,17 +8,20 @@ its producers there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import islpy as isl
 
 from ..compiler.ir.affine import budget
 from ..compiler.ir.loops import Placed, instance_map, placed
-from ..compiler.ir.program import Program
 from .dependence import OPERATIONS, Dependence, dependences
-from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..compiler.ir.program import Program
+    from .state import State
 
 LoopClass = Literal["par", "red", "seq"]
 Why = Literal["order", "missing", "again"]

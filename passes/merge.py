@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh
 from ..compiler.ir.quasiaffine import TRUE, Affine
 from .state import State, find_loop, reindexed, renamed, replace_loop, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def merge(state: State, first: str, second: str, shifted: int = 0) -> State:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..compiler.ir.errors import TilewrightError
-from ..compiler.ir.span import Span
+
+if TYPE_CHECKING:
+    from ..compiler.ir.span import Span
 
 Rule = Literal["dependence", "rounding", "race", "bounds", "coverage", "capacity", "target", "shape", "unknown"]
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh
 from .state import State, find_loop, path_to, renamed, replace_loop, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +77,7 @@ def _items(nodes: Sequence[Node], nest: set[str], around: frozenset[str]) -> lis
 
 def _holds(nodes: Sequence[Node], nest: set[str]) -> bool:
     return any(
-        not isinstance(n, Leaf) and (isinstance(n, Loop) and n.index in nest or _holds(n.body, nest)) for n in nodes
+        not isinstance(n, Leaf) and ((isinstance(n, Loop) and n.index in nest) or _holds(n.body, nest)) for n in nodes
     )
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import islpy as isl
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.codegen import Bounds
 from ..compiler.ir.loops import Leaf, Loop, Node
 from ..compiler.ir.show import statement_text
 from .legality import Report, examine
-from .state import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import islpy as isl
+
+    from .state import State
 
 CLASSES = {"par": "parallel", "red": "reduction", "seq": "sequential"}
 
@@ -53,7 +57,9 @@ def _lines(
 
 def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:
     statement = next(s for s in state.program.statements if s.name == leaf.statement)
-    where = [f"{n} = {a}" for n, a in zip(statement.iterators, leaf.instance, strict=True) if not str(a).endswith(f".{n}")]
+    where = [
+        f"{n} = {a}" for n, a in zip(statement.iterators, leaf.instance, strict=True) if not str(a).endswith(f".{n}")
+    ]
     guard = bounds.guard(leaf, known)
     text = statement_text(statement)
     text += f"   where {', '.join(where)}" if where else ""

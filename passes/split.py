@@ -29,7 +29,10 @@ def split(state: State, loop: str, factor: int, names: tuple[str, str] | None = 
         raise shape(step, f"{loop} is fused with the loop inside it", "split before fusing")
     outer, inner = new_names(state, loop, names, step)
     value = Affine.name(outer).scaled(factor) + Affine.name(inner)
-    low, high = Comparison("<=", Affine(), Affine.name(inner)), Comparison("<", Affine.name(inner), Affine.number(factor))
+    low, high = (
+        Comparison("<=", Affine(), Affine.name(inner)),
+        Comparison("<", Affine.name(inner), Affine.number(factor)),
+    )
 
     def change(node: Loop) -> list[Node]:
         body = reindexed(state.program, node.body, loop, (outer, inner), value, All((low, high)))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import make_map
 from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, leaves, loops, map_leaves, of_program
-from ..compiler.ir.program import Program
 from ..compiler.ir.quasiaffine import Affine, Formula
 from .refusal import IllegalTransformError, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..compiler.ir.program import Program
 
 
 @dataclass(frozen=True, eq=False)

@@ -106,11 +106,12 @@ def test_an_installed_wheel_computes_the_same_bits_anywhere(wheel: Path, tmp_pat
     shutil.copy(ROOT / "examples/matmul_silu.tx", elsewhere)
     kernel = tw.load(ROOT / "examples/matmul_silu.tx")["matmul_silu"]
     wanted = digest(kernel(**random_inputs(kernel.program, SIZES, 1)))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [str(python), "-P", "-c", INSTALLED]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, env=clean, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, wanted), done.stderr
-    txc = python.with_name("txc")
-    done = subprocess.run([txc, "check", "matmul_silu.tx"], capture_output=True, text=True, cwd=elsewhere, check=False)
+    command = [str(python.with_name("txc")), "check", "matmul_silu.tx"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=elsewhere, env=clean, check=False)
     assert (done.returncode, done.stdout) == (0, f"matmul_silu.tx: {kernel.signature}\n"), done.stderr
 
 

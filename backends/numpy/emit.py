@@ -32,9 +32,9 @@ def emit(program: Program) -> str:
     Raises:
         IllegalTransformError: a reduction has an order that this target does not have (rule target).
     """
-    names = Names(program, _helper_names())
+    names = Names(program, helper_names())
     body = Writer(indent=1)
-    _bind_arguments(program, names, body)
+    bind_arguments(program, names, body)
     for name, tensor in program.tensors.items():
         if tensor.role == "constant":
             values = ", ".join(constant_text(v, tensor.dtype) for v in tensor.values)
@@ -44,10 +44,10 @@ def emit(program: Program) -> str:
     outputs = [names[o] for o in program.outputs]
     body.line("")
     body.line(f"return {', '.join(outputs)}")
-    return _module(program, names, "\n".join(body.lines))
+    return module_text(program, names, "\n".join(body.lines))
 
 
-def _helper_names() -> list[str]:
+def helper_names() -> list[str]:
     from . import runtime
 
     return [n for n in vars(runtime) if not n.startswith("__")]
@@ -76,7 +76,7 @@ def free_sizes(program: Program) -> list[str]:
     return [n for n in program.sizes if _source(program, n) is None]
 
 
-def _bind_arguments(program: Program, names: Names, body: Writer) -> None:
+def bind_arguments(program: Program, names: Names, body: Writer) -> None:
     sources = {n: _source(program, n) for n in program.sizes}
     for parameter in program.parameters:
         tensor = program.tensors.get(parameter)
@@ -185,7 +185,7 @@ def _depth(line: str) -> int:
     return sum(code.count(c) for c in "([") - sum(code.count(c) for c in ")]")
 
 
-def _module(program: Program, names: Names, body: str) -> str:
+def module_text(program: Program, names: Names, body: str) -> str:
     elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
     functions = "\n\n\n".join(function_text(s) for s in elementary)
     used = names_used(f"{functions}\n\n\ndef body():\n{body}\n")
@@ -193,7 +193,7 @@ def _module(program: Program, names: Names, body: str) -> str:
     text = "\n\n\n".join(part for part in (helpers, functions) if part)
     signature = f'@np.errstate(all="ignore")\ndef {names.function}({_signature(program, names)}):'
     summary = program.documentation or f"The kernel {program.name}, as it is defined."
-    documentation = "    " + '"""' + summary.replace("\\", "\\\\").replace('"""', "'''").replace("\n", "\n    ") + '"""'
+    documentation = "    " + '"""' + summary.replace("\\", "\\\\").replace('"', "'").replace("\n", "\n    ") + '"""'
     main = f"{signature}\n{documentation}\n{body}"
     whole = f"{text}\n\n\n{main}\n" if text else main + "\n"
     imports = [f"import {m}" for m in ("re",) if re.search(rf"\b{m}\.", whole)]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Expressions(Reads):
     """Emits the expressions of one stage; reductions are handed to *reduce*."""
 
-    done: dict[int, Value] = field(default_factory=dict[int, Value])
+    done: dict[tuple[int, str | None], Value] = field(default_factory=dict[tuple[int, "str | None"], Value])
     uses: dict[int, int] = field(default_factory=dict[int, int])
     gathers: set[int] = field(default_factory=set[int])
 
@@ -51,14 +51,16 @@ class Expressions(Reads):
 
     def emit(self, node: Expr, mask: str | None = None) -> Deep[Value]:
         """The value of an expression; *mask* is where it matters (None: everywhere)."""
-        if id(node) in self.done:
-            return self.done[id(node)]
+        # What a gather checks depends on where it matters; everything else is the same everywhere.
+        key = id(node), mask if id(node) in self.gathers else None
+        if key in self.done:
+            return self.done[key]
         value: Value = yield self._emit(node, mask)
         shared = self.uses.get(id(node), 0) > 1 and not isinstance(node, (Const, Index, Scalar))
         if shared or value.depth > 12 or len(value.text) > WIDTH:
             value = self.named(value, "t")
         if shared:
-            self.done[id(node)] = value
+            self.done[key] = value
         return value
 
     def _emit(self, node: Expr, mask: str | None) -> Deep[Value]:
@@ -90,6 +92,8 @@ class Expressions(Reads):
                 result = yield self._select(node, mask)
             case Cast():
                 x = yield self.emit(node.operand, mask)
+                if x.python:
+                    x = Value(f"np.bool_({x.text})")  # Python's own bool has no astype
                 text = tidy(cast_text(x.atomic, node.operand.dtype, node.dtype, node.saturating))
                 result = Value(text, x.axes, depth=x.depth + 1)
             case Call():
@@ -99,8 +103,13 @@ class Expressions(Reads):
             case Reduce():
                 result = yield self.reduce(node, mask)
             case Partial():
-                raise TypeError("a merge belongs to statements")
+                result = yield self.merged(node)
         return result
+
+    def merged(self, node: Partial) -> Deep[Value]:
+        """Given by the emission of scheduled statements; a stage's own expression has none."""
+        raise NotImplementedError
+        yield
 
     def reduce(self, node: Reduce, mask: str | None) -> Deep[Value]:
         """Replaced by the stage emitter."""
@@ -149,9 +158,16 @@ class Expressions(Reads):
         return Value(text, a.axes | b.axes, COMPARED, depth=max(a.depth, b.depth) + 1)
 
     def _logic(self, node: Logic, mask: str | None) -> Deep[Value]:
-        values: list[Value] = []
-        for operand in node.operands:
-            values.append((yield self.emit(operand, mask)))
+        values: list[Value] = [(yield self.emit(node.operands[0], mask))]
+        if node.op != "not":
+            second = node.operands[1]
+            inner = mask
+            if id(second) in self.gathers:
+                # The second operand only counts where the first leaves the answer open.
+                values[0] = self.named(values[0], "first")
+                open_ = values[0].text if node.op == "and" else f"np.logical_not({values[0].text})"
+                inner = _both(mask, open_)
+            values.append((yield self.emit(second, inner)))
         axes = frozenset[str]().union(*(v.axes for v in values))
         depth = max(v.depth for v in values) + 1
         if node.op == "not":

@@ -47,12 +47,13 @@ class Reads(Positions):
         outside: list[Value] = []
         for sub, extent, fine in zip(node.subscripts, tensor.extents, safe, strict=True):
             value = self.integer(sub.affine) if isinstance(sub, Index) else (yield self.emit(sub, mask))
-            value = self._from_origin(value, extent)
             size = self.extent_text(extent)
             if not isinstance(sub, Index):
                 value = self.named(value, "p")
-                if node.fill is None:
-                    value = self._checked(value, size, node, sub, wanted)
+            if not isinstance(sub, Index) and node.fill is None:
+                value = self._checked(value, extent, node, sub, wanted)
+            else:
+                value = self._from_origin(value, extent)
             if node.fill is not None and not (isinstance(sub, Index) and fine):
                 value = self.named(value, "p") if not value.python else value
                 outside += [replace(value, text=t, strength=COMPARED) for t in self._inside(value, size, sub, extent)]
@@ -79,7 +80,8 @@ class Reads(Positions):
         if extent.lower == (Affine(),):
             return value
         low = self.ends("min", extent.lower)
-        return replace(value, text=f"{value.text} - ({low})", strength=SUM)
+        text = value.text if value.python else f"{value.atomic}.astype(np.int64)"  # a narrow integer would wrap
+        return replace(value, text=f"{text} - ({low})", strength=SUM)
 
     def _none(self) -> Deep[Value]:
         return Value("")
@@ -97,19 +99,20 @@ class Reads(Positions):
             tests.append(f"{value.within(OR)} < {size}")
         return tests
 
-    def _checked(self, value: Value, size: str, node: Read, sub: Expr, wanted: str | None) -> Value:
+    def _checked(self, value: Value, extent: Extent, node: Read, sub: Expr, wanted: str | None) -> Value:
         span = sub.span
         text = node.tensor
         if span is not None:
             line = self.program.source.split("\n")[span.line - 1]
             text = line[span.column - 1 : span.column - 1 + span.width]
         names = sorted({n for n in self.axes.box if n in _words(text)})
-        keywords = "".join(f", {n}={self.integer(Affine.name(n)).text}" for n in names if n.isidentifier())
+        found = ", ".join(f"{n!r}: {self.integer(Affine.name(n)).text}" for n in names)
+        low, high = self.ends("min", extent.lower), self.ends("max", extent.upper)
         # Where another axis has no positions, nothing is read.
         empty = [self.axes.box[n] for n in self.axes.vector if n not in value.axes]
         tests = [f"({self._length_text(*ends)} > 0)" for ends in empty if not self._never_empty(ends)]
         wanted = " & ".join([*([wanted] if wanted else []), *tests]) or "True"
-        call = f"checked({value.text}, {size}, {node.tensor!r}, {text!r}, {wanted}{keywords})"
+        call = f"checked({value.text}, {low}, {high}, {node.tensor!r}, {text!r}, {wanted}, {{{found}}})"
         return self.named(Value(call, value.axes), "p")
 
     def sliced(self, node: Read, positions: list[Affine]) -> Value | None:

@@ -198,9 +198,9 @@ def clipped(array, *index):
     return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, array.shape, strict=True))]
 
 
-def checked(position, extent, tensor, text, wanted, **indices):
-    """position, clipped into 0..extent; where *wanted*, a position outside raises LookupError and names it."""
-    outside = wanted & ((position < 0) | (position >= extent))
+def checked(position, low, high, tensor, text, wanted, indices):
+    """position - low, clipped to fit low..high; where *wanted*, a position outside raises LookupError and names it."""
+    outside = wanted & ((position < low) | (position >= high))
     if np.any(outside):
         shape = np.shape(outside)
         first = np.unravel_index(np.argmax(outside), shape)
@@ -208,5 +208,22 @@ def checked(position, extent, tensor, text, wanted, **indices):
         for name, index in indices.items():
             at = int(np.broadcast_to(index, shape)[first])
             text = re.sub(rf"\b{name}\b", str(at), text)
-        raise LookupError(f"{text} = {value} is outside 0..{extent} of {tensor}")
-    return np.clip(position, 0, max(extent - 1, 0))
+        raise LookupError(f"{text} = {value} is outside {low}..{high} of {tensor}")
+    return np.clip(position, low, max(high - 1, low)).astype(np.int64) - low
+
+
+# ---- reductions in lanes ----
+
+
+def pairwise_sum(lanes):
+    """Adjacent lanes added until one is left."""
+    while len(lanes) > 1:
+        lanes = lanes[0::2] + lanes[1::2]
+    return lanes[0]
+
+
+def pairwise_prod(lanes):
+    """Adjacent lanes multiplied until one is left."""
+    while len(lanes) > 1:
+        lanes = lanes[0::2] * lanes[1::2]
+    return lanes[0]

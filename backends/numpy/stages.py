@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.expr import Allow, Expr, Read
+from ...compiler.ir.expr import Allow, Cast, Expr, Read
 from ...compiler.ir.quasiaffine import NEGATED, Affine, Comparison, Range
 from ...compiler.ir.trampoline import run
 from ...compiler.ir.tree import bind
@@ -117,7 +117,12 @@ def _store(stage: Stage, emitter: StageEmitter, value: Value, mask: str | None, 
             for left, e in zip(stage.lefts, tensor.extents, strict=True)
         )
     )
-    if whole and value.axes == frozenset(emitter.axes.vector) and not _is_view(stage.value):
+    if (
+        whole
+        and len(set(stage.lefts)) == len(stage.lefts)
+        and value.axes == frozenset(emitter.axes.vector)
+        and not _is_view(stage.value)
+    ):
         line(f"{name} = {value.text}")
         return
     if alone:
@@ -130,7 +135,8 @@ def _store(stage: Stage, emitter: StageEmitter, value: Value, mask: str | None, 
 
 
 def _bare(expr: Expr) -> Expr:
-    while isinstance(expr, Allow):
+    """The expression without what leaves its value as it is: permissions, casts to its own type."""
+    while isinstance(expr, Allow) or (isinstance(expr, Cast) and expr.operand.dtype is expr.dtype):
         expr = expr.operand
     return expr
 

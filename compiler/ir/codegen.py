@@ -120,8 +120,11 @@ class Bounds:
         if len(lows) == len(highs) == 1:
             # Bounds of one piece hold everywhere: what they allow beyond, the loops and guards inside still refuse.
             first, last = isl.PwAff.from_aff(lows[0][1]), isl.PwAff.from_aff(highs[0][1])
-            return None, self._shown(first, known), self._shown(last.add(_one(last)), known), known.intersect(
-                _between(first, last, loop.index)
+            return (
+                None,
+                self._shown(first, known),
+                self._shown(last.add(_one(last)), known),
+                known.intersect(_between(first, last, loop.index)),
             )
         guard = None
         if not known.is_subset(some):
@@ -131,6 +134,13 @@ class Bounds:
         low, high = low.gist(known).coalesce(), high.gist(known).coalesce()
         hull = isl.Set.from_basic_set(inside.polyhedral_hull())
         return guard, self._shown(low, known), self._shown(high.add(_one(high)), known), known.intersect(hull)
+
+    def ends(self, points: isl.Set, name: str, known: isl.Set) -> tuple[str, str]:
+        """(least, one past the greatest) value of a parameter of a parameter set."""
+        position = points.find_dim_by_name(isl.dim_type.param, name)
+        values = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
+        low, high = values.dim_min(0).gist(known).coalesce(), values.dim_max(0).gist(known).coalesce()
+        return self._shown(low, known), self._shown(high.add(_one(high)), known)
 
     def _shown(self, bound: isl.PwAff, known: isl.Set) -> str:
         return expression(isl.AstBuild.from_context(known).expr_from_pw_aff(bound), self.rename)
@@ -157,7 +167,9 @@ class Bounds:
 def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
     """first <= index <= last, as a parameter set."""
     # The index is a parameter already wherever a bound was computed under outer loops; here it is a new one.
-    space = first.get_domain_space().align_params(isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index))
+    space = first.get_domain_space().align_params(
+        isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index)
+    )
     position = space.find_dim_by_name(isl.dim_type.param, index)
     value = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, position))
     return first.le_set(value).intersect(value.le_set(last)).params()
@@ -166,4 +178,3 @@ def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
 def _one(like: isl.PwAff) -> isl.PwAff:
     space = like.get_domain_space()
     return isl.PwAff.from_aff(isl.Aff.val_on_domain_space(space, isl.Val(1)))
-

@@ -27,9 +27,14 @@ except tw.SourceError as error:
 
 def said(seed: int) -> str:
     """Everything that the malformed programs are answered with, under one hash seed."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", SCRIPT, str(Path(__file__).parent)],
-                          env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONIOENCODING": "utf-8"},
-                          capture_output=True, encoding="utf-8", timeout=120, check=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT, str(Path(__file__).parent)],
+        env={**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        check=True,
+    )
     return done.stdout
 
 

@@ -140,6 +140,10 @@ class Oracle:
                 return self.value(node.then if self.value(node.condition, env) else node.other, env)
             case e.Allow():
                 return self.value(node.operand, env)
+            case e.Logic(op="and" | "or"):
+                first, second = node.operands
+                decided = self.value(first, env) == (node.op == "or")
+                return node.op == "or" if decided else self.value(second, env)
             case e.Reduce():
                 return self.reduction(node, env)
             case _:
@@ -154,7 +158,7 @@ class Oracle:
             case e.Compare():
                 return scalar.compare(node.op, values[0], values[1])
             case e.Logic():
-                return {"and": all, "or": any, "not": lambda v: not v[0]}[node.op](values)
+                return not values[0]
             case e.Cast():
                 return scalar.cast(values[0], node.operand.dtype, node.dtype, node.saturating)
             case e.Call(function="fma"):

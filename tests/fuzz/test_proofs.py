@@ -29,10 +29,22 @@ Names = dict[str, int]
 def affine(rng: random.Random, names: Sequence[str]) -> str:
     """A quasi-affine expression of the names."""
     first, second = rng.choice(names), rng.choice(names)
-    return rng.choice((
-        "{0}", "{0} + {2}", "{0} - {2}", "{2} * {0}", "{0} + {1}", "{0} - {1}", "{0} // {3}", "{0} % {3}",
-        "({0} + {1}) // {3}", "{3} * ({0} // {3})", "{2} - {0}", "({0} + {2}) % {3} + {1}",
-    )).format(first, second, rng.randrange(4), rng.randrange(2, 4))
+    return rng.choice(
+        (
+            "{0}",
+            "{0} + {2}",
+            "{0} - {2}",
+            "{2} * {0}",
+            "{0} + {1}",
+            "{0} - {1}",
+            "{0} // {3}",
+            "{0} % {3}",
+            "({0} + {1}) // {3}",
+            "{3} * ({0} // {3})",
+            "{2} - {0}",
+            "({0} + {2}) % {3} + {1}",
+        )
+    ).format(first, second, rng.randrange(4), rng.randrange(2, 4))
 
 
 def condition(rng: random.Random, names: Sequence[str], depth: int = 2) -> str:
@@ -139,7 +151,10 @@ def test_coverage(seed: int) -> None:
     def fails(at: Names) -> bool:
         count = defined(at).count(element)
         inside = 0 <= element < at["N"]
-        return {"is defined twice": count > 1, "is not defined everywhere": inside and count == 0,
-                "outside its shape": count > 0 and not inside}[kind]
+        return {
+            "is defined twice": count > 1,
+            "is not defined everywhere": inside and count == 0,
+            "outside its shape": count > 0 and not inside,
+        }[kind]
 
     assert any(fails(at) for at in sizes(promise, shown)), f"{found}\n{text}"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections import defaultdict
-from functools import cache
 from itertools import combinations, product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import islpy as isl
@@ -15,172 +11,18 @@ import pytest
 import tilewright as tw
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir import interpret as interpreter
-from tilewright.compiler.ir.expr import Binary, Compare, Const, Index, Logic, Partial, Read, Select, children
-from tilewright.compiler.ir.quasiaffine import holds
-from tilewright.compiler.ir.tree import Guard, Leaf, definition_tree
+from tilewright.compiler.ir.tree import definition_tree
 from tilewright.passes.dependence import dependences, time_maps
 
+from .enumeration import INSTANCES, KERNELS, Element, Instance, chosen_sizes, in_domain, instances, touched
+
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from tilewright.compiler.ir.expr import Expr
-    from tilewright.compiler.ir.program import Program, Statement
-    from tilewright.compiler.ir.tree import Node
+    from tilewright.compiler.ir.program import Program
 
-ROOT = Path(__file__).parents[2]
-FILES = [*sorted((ROOT / "examples").glob("*.tx")), *sorted((ROOT / "tests/kernels").glob("*.tx"))]
-
-# What the files lack: reductions inside choices, slices with several ends, recurrences in both directions.
-ODD = """
-kernel guarded(X: f32[N, K]) -> (Y: f32[N]) {
-    Y[i] = (sum(k) X[i + 1, k]) if i < N - 1 else 0
-}
-kernel guarded_self(X: f32[N]) -> (Y: f32[N]) {
-    Y[i] = (sum(k in 0..i, lanes=2) Y[k] * Y[i - 1]) if i % 3 > 0 else X[i]
-}
-kernel sides(X: f32[M], Z: f32[N]) -> (y: f32[M]) {
-    T[0, j in 2..M + 2] = X[j - 2]
-    T[1, j in 3..N + 3] = Z[j - 3]
-    y[i] = T[0, i + 2] + (T[1, i + 3] if i < N else 0)
-}
-kernel blocks(X: f32[N]) -> (y: f32[N]) {
-    y[i] = sum(k in i..N, blocks=2) X[k]
-}
-kernel pads(X: f32[N]) -> (y: f32[N]) {
-    T[i] = X[i] * 2
-    y[i] = (T[i - 1] else 0) + (T[i + 2] else 1) + (T[2 * i] else 0)
-}
-kernel both_ways(X: f32[M, N]) -> (Y: f32[M, N]) {
-    Y[i, j] = X[i, j] + (Y[i - 1, j] if i > 0 else 0) + (Y[i, j + 1] if j < N - 1 else 0)
-}
-kernel evens(X: f32[N]) -> (Y: f32[N]) {
-    Y[i] = (Y[i // 2] if i > 1 and i % 2 == 0 else X[i])
-}
-kernel gathers(X: f32[M, N], at: i32[N]) -> (Y: f32[N], best: i64) where N >= 1 {
-    T[i, j] = X[i, j]
-    best = argmax(j in 0..N) at[j]
-    Y[j] = sum(i in 0..M) T[i, best] * T[i, at[j]]
-}
-"""
-KERNELS = {f"{f.parent.name}/{f.stem}:{n}": k.program for f in FILES for n, k in tw.load(f).items()}
-KERNELS |= {f"odd:{n}": k.program for n, k in tw.parse(ODD).items()}
-
-# Sizes of at most LARGEST are tried, LARGEST + 1 tuples of them a kernel, where there are no more instances than this.
-LARGEST, INSTANCES = 5, 1200
-# The one kernel whose promise needs more.
-GIVEN = {
-    "kernels/conv1d_dilated:conv1d_dilated": [{"B": 2, "L": 13, "C": 2, "O": 1}, {"B": 1, "L": 17, "C": 1, "O": 3}]
-}
-
-Instance = tuple[str, tuple[int, ...]]
-Element = tuple[str, tuple[int, ...]]
 Pairs = dict[tuple[str, str, str, str], set[tuple[tuple[int, ...], tuple[int, ...]]]]
-
-
-# What runs, in order.
-
-
-def instances(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Instance]:
-    """(statement, iterators) in the order in which a loop tree runs them."""
-    for node in nodes:
-        if isinstance(node, Leaf):
-            yield node.statement, tuple(a.evaluate(values) for a in node.instance)
-        elif isinstance(node, Guard):
-            if holds(node.condition, values):
-                yield from instances(node.body, values)
-        else:
-            lows, highs = [a.evaluate(values) for a in node.lower], [b.evaluate(values) for b in node.upper]
-            low, high = (min(lows), max(highs)) if node.hull else (max(lows), min(highs))
-            span = range(low, high)
-            for value in reversed(span) if node.descending else span:
-                yield from instances(node.body, {**values, node.index: value})
-
-
-def in_domain(program: Program, sizes: Mapping[str, int], limit: int) -> set[Instance] | None:
-    """Every instance by the ranges of its statement and its guard; None where there are more than *limit*."""
-    found: set[Instance] = set()
-    for statement in program.statements:
-        points: list[dict[str, int]] = [dict(sizes)]
-        for each in statement.ranges:
-            points = [
-                {**p, each.index: v}
-                for p in points
-                for v in range(max(a.evaluate(p) for a in each.lower), min(b.evaluate(p) for b in each.upper))
-            ]
-            if len(points) > limit:
-                return None
-        held = [p for p in points if holds(statement.condition, p)]
-        found |= {(statement.name, tuple(p[n] for n in statement.iterators)) for p in held}
-        if len(found) > limit:
-            return None
-    return found
-
-
-# What an instance touches.
-
-
-def known(node: Expr, values: Mapping[str, int]) -> int | bool | None:
-    """The value of an expression of indices and sizes; None where it depends on data."""
-    if isinstance(node, Const) and not isinstance(node.value, float):
-        return node.value
-    if isinstance(node, Index):
-        return node.affine.evaluate(values)
-    if isinstance(node, Compare):
-        a, b = known(node.left, values), known(node.right, values)
-        if a is None or b is None:
-            return None
-        return {"<": a < b, "<=": a <= b, "==": a == b, "!=": a != b, ">=": a >= b, ">": a > b}[node.op]
-    if isinstance(node, Logic):
-        found = [known(x, values) for x in node.operands]
-        if node.op == "not":
-            return None if found[0] is None else not found[0]
-        deciding = node.op == "or"
-        return deciding if deciding in found else None if None in found else not deciding
-    if isinstance(node, Binary) and node.op in ("min", "max"):
-        a, b = known(node.left, values), known(node.right, values)
-        return None if a is None or b is None else min(a, b) if node.op == "min" else max(a, b)
-    return None
-
-
-def reads(program: Program, node: Expr, values: Mapping[str, int], live: bool = True) -> Iterator[Element]:
-    """What evaluating an expression may read: of a choice both sides, unless indices alone decide it.
-
-    A reduction within a choice runs in statements of its own, before it; its total counts as read either way.
-    """
-    if isinstance(node, Partial):
-        prefix = tuple(s.affine.evaluate(values) for s in node.prefix)
-        yield from ((node.tensor, (*prefix, lane)) for lane in range(node.count))
-    elif isinstance(node, Select):
-        chosen = known(node.condition, values)
-        yield from reads(program, node.condition, values, live)
-        yield from reads(program, node.then, values, live and chosen is not False)
-        yield from reads(program, node.other, values, live and chosen is not True)
-    else:
-        for child in children(node):
-            yield from reads(program, child, values, live)
-    needed = isinstance(node, Read) and (live or program.tensors[node.tensor].role == "accumulator")
-    if isinstance(node, Read) and needed and holds(node.guard, values):
-        yield from elements(program, node, values)
-
-
-def elements(program: Program, node: Read, values: Mapping[str, int]) -> Iterator[Element]:
-    """The elements of a read: any along a dimension whose position is data, only those inside where it is padded."""
-    positions: list[range] = []
-    for sub, extent in zip(node.subscripts, program.tensors[node.tensor].extents, strict=True):
-        low = min(a.evaluate(values) for a in extent.lower)
-        inside = range(low, max(b.evaluate(values) for b in extent.upper))
-        here = sub.affine.evaluate(values) if isinstance(sub, Index) else None
-        if here is None:
-            positions.append(inside)
-        else:
-            positions.append(range(here, here + (node.fill is None or here in inside)))
-    yield from ((node.tensor, position) for position in product(*positions))
-
-
-def touched(program: Program, statement: Statement, values: Mapping[str, int]) -> tuple[Element, set[Element]]:
-    """The element that an instance writes, and those it reads."""
-    written = (statement.tensor, tuple(a.evaluate(values) for a in statement.position))
-    return written, set(reads(program, statement.value, values))
 
 
 def expected(program: Program, sizes: Mapping[str, int], order: Sequence[Instance]) -> tuple[Pairs, Pairs]:
@@ -226,23 +68,6 @@ def fixed(relation: isl.Map, sizes: Mapping[str, int]) -> set[tuple[tuple[int, .
     return found
 
 
-@cache
-def chosen_sizes(name: str) -> list[dict[str, int]]:
-    """Sizes that keep the kernel's promises: for each greatest size a seeded choice with few enough instances."""
-    if name in GIVEN:
-        return GIVEN[name]
-    program, draw = KERNELS[name], random.Random(name)
-    every = [dict(zip(program.sizes, t, strict=True)) for t in product(range(LARGEST + 1), repeat=len(program.sizes))]
-    every = [s for s in every if holds(program.context, s)]
-    draw.shuffle(every)
-    found: list[dict[str, int]] = []
-    for largest in range(LARGEST + 1):
-        fitting = (s for s in every if max(s.values()) == largest and math.prod(s.values()) <= INSTANCES)
-        small = (s for s in list(fitting)[:60] if in_domain(program, s, INSTANCES) is not None)
-        found += [s for s in [next(small, None)] if s is not None]
-    return found
-
-
 @pytest.mark.parametrize("name", KERNELS)
 def test_dependences_are_those_of_an_enumeration(name: str) -> None:
     program = KERNELS[name]
@@ -264,6 +89,50 @@ def test_dependences_are_those_of_an_enumeration(name: str) -> None:
         for key, found in pairs.items():
             assert got[key] == found, (sizes, key)
         assert got_reductions == reductions, sizes
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_definition_writes_everything_once_and_before_it_is_read(name: str) -> None:
+    program = KERNELS[name]
+    statements = {s.name: s for s in program.statements}
+    held = {t.name for t in program.tensors.values() if t.role in ("input", "constant")}
+    totals = {t.name for t in program.tensors.values() if t.role == "accumulator"}
+    tree = definition_tree(program)
+    for sizes in chosen_sizes(name):
+        done: set[Element] = set()
+        for each, point in instances(tree, dict(sizes)):
+            values = {**sizes, **dict(zip(statements[each].iterators, point, strict=True))}
+            written, seen = touched(program, statements[each], values)
+            # A total whose reduction did not run stands in a branch that is not taken.
+            missing = {e for e in seen - done if e[0] not in held and not (e[0] in totals and written[0] not in totals)}
+            assert not missing, (sizes, each, point)
+            assert written not in done or written[0] in totals, (sizes, each, point)
+            done.add(written)
+        for output in program.outputs:
+            spans = [range(*e.interval(sizes)) for e in program.tensors[output].extents]
+            assert {e for e in done if e[0] == output} == {(output, at) for at in product(*spans)}, sizes
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_access_relations_are_those_of_an_enumeration(name: str) -> None:
+    program = KERNELS[name]
+    for sizes in chosen_sizes(name):
+        wanted: dict[tuple[str, str], set[tuple[str, tuple[int, ...], tuple[int, ...]]]] = defaultdict(set)
+        statements = {s.name: s for s in program.statements}
+        for each, point in in_domain(program, sizes, 10 * INSTANCES) or ():
+            values = {**sizes, **dict(zip(statements[each].iterators, point, strict=True))}
+            written, seen = touched(program, statements[each], values)
+            wanted[each, "write"].add((written[0], point, written[1]))
+            wanted[each, "read"] |= {(tensor, point, position) for tensor, position in seen}
+        for statement in program.statements:
+            for kind in ("read", "write"):
+                got = {
+                    (access.tensor, point, position)
+                    for access in statement.accesses
+                    if access.kind == kind
+                    for point, position in fixed(program.relation(statement, access), sizes)
+                }
+                assert got == wanted[statement.name, kind], (sizes, statement.name, kind)
 
 
 @pytest.mark.parametrize("name", KERNELS)
