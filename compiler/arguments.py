@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from .ir.errors import TilewrightError
 from .ir.expr import Index, Scalar, postorder
 from .ir.interpret import evaluate
+from .ir.program import index_expressions, magnitude
 from .ir.scalar import round_to
 
 if TYPE_CHECKING:
@@ -88,9 +90,14 @@ def scalar_value(name: str, dtype: DType, value: Any) -> Number:
     """A scalar argument as an exactly representable value; a float is rounded once."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    number = value.item() if isinstance(value, np.generic) and value.dtype.kind in "biuf" else value
-    if isinstance(value, np.generic) and value.dtype.kind not in "biuf":
-        number = float(value)
+    number: Any = value
+    if isinstance(value, np.generic):
+        if value.dtype.kind in "biuf":
+            number = value.item()
+        elif value.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+            number = float(value)
+        else:
+            number = None
     if dtype.is_bool:
         if not isinstance(number, bool):
             raise ArgumentError(f"{name} is bool, and {value!r} is not")
@@ -150,12 +157,31 @@ def _sizes(program: Program, arrays: Mapping[str, Array], given: Mapping[str, An
     for size, value in sizes.items():
         if value > LARGEST_SIZE:
             raise ArgumentError(f"{size} is {value}, more than any array can hold")
+    excess = _beyond_i64(program, tuple(sizes.values()))
+    if excess is not None:
+        shown = ", ".join(f"{n} is {v}" for n, v in sizes.items())
+        raise ArgumentError(f"the index {excess} leaves the range of i64 ({shown})")
     for name, array in arrays.items():
         for position, (extent, length) in enumerate(zip(program.tensors[name].extents, array.shape, strict=True)):
             wanted = extent.upper[0].evaluate(sizes)
             if wanted != length:
                 raise ArgumentError(_mismatch(program, name, position, wanted, int(length), sizes, whence))
     return sizes
+
+
+@lru_cache(maxsize=4096)
+def _beyond_i64(program: Program, values: tuple[int, ...]) -> str | None:
+    """An index expression that may leave i64 at these sizes, by an interval bound: proofs are about whole numbers."""
+    reach = dict(zip(program.sizes, values, strict=True))
+    for stage in program.stages:
+        found = dict(reach)
+        for ranges, expressions in index_expressions(stage):
+            for r in ranges:
+                found[r.index] = max((magnitude(e, found) for e in (*r.lower, *r.upper)), default=0)
+            for expression in expressions:
+                if magnitude(expression, found) >= 1 << 62:
+                    return str(expression)
+    return None
 
 
 def _mismatch(

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict[str, Array]:
     """Arrays for the tensors that a kernel takes.
 
-    Floats are uniform in [-2, 2) with as many bits as f32 (f64: 53) holds, then rounded to their type; integers are
-    small; those that a gather uses as positions lie inside what it reads.
+    Floats are uniform in [-2, 2) on a grid of 2^-23 (f64: 2^-52), then rounded to their type; integers are small;
+    those that a gather uses as positions lie inside what it reads.
     """
     limits = _position_limits(program, sizes)
     stream = np.random.PCG64(seed)
@@ -43,8 +43,8 @@ def _random_array(tensor: Tensor, sizes: Mapping[str, int], limit: int | None, s
         low, high = (0, limit) if limit is not None else (max(dtype.least, -8), 8)
         return (low + (raw >> np.uint64(33)).astype(np.int64) % max(1, high - low)).astype(dtype.numpy)
     if dtype.bits == 64:
-        return (raw >> np.uint64(11)).astype(np.float64) * 2.0**-51 - 2
-    return ((raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-22) - np.float32(2)).astype(dtype.numpy)
+        return (raw >> np.uint64(10)).astype(np.float64) * 2.0**-52 - 2
+    return ((raw >> np.uint64(39)).astype(np.float64) * 2.0**-23 - 2).astype(np.float32).astype(dtype.numpy)
 
 
 def _position_limits(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -168,7 +168,7 @@ class Schedule:
     # ---- steps
 
     def split(self, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[str, str]:
-        """Split a loop into blocks of *factor*; returns (outer, inner), named loop + o and i unless *names* says otherwise."""
+        """Split a loop into blocks of *factor*; returns (outer, inner), the loop's name with o and i, or *names*."""
         given = None if names is None else (str(names[0]), str(names[1]))
         return self._take(Step("split", (str(loop), factor, given)))
 
@@ -268,8 +268,6 @@ def _apply(state: State, step: Step) -> tuple[State, Any]:
 
 
 def _split(state: State, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[State, tuple[str, str]]:
-    if isinstance(factor, bool) or not isinstance(factor, int):
-        raise shape(f"split({loop}, {factor})", "a split is by a whole number")
     return split_loop(state, loop, factor, None if names is None else (names[0], names[1]))
 
 

@@ -47,7 +47,11 @@ def check_source(source: Source) -> dict[str, Checked]:
     names: set[str] = set()
     for kernel in parsed.file.kernels:
         scope = Scope(source, globals_.constants, globals_.functions, prelude(), frozenset(globals_.broken))
-        faults, program = _check_kernel(kernel, globals_, scope, kernel.name.text in names, parsed.incomplete)
+        try:
+            faults, program = _check_kernel(kernel, globals_, scope, kernel.name.text in names, parsed.incomplete)
+        except UndecidedError:
+            message = "the shapes and ranges of this kernel could not be decided"
+            faults, program = [Fault(kernel.at, message, "simplify the conditions of where, or write the ranges")], None
         names.add(kernel.name.text)
         errors += [diagnostic(source, *f.at, f.message, f.hint) for f in faults]
         if program is not None:
@@ -74,13 +78,12 @@ def _check_kernel(
         if repeated:
             raise Fault(kernel.name.at, f"a kernel '{kernel.name.text}' stands above", "give one of them another name")
         signature = check_signature(kernel, globals_, scope)
-        permissions = _permissions(kernel)
-        declared = _declarations(kernel, scope)
     except Fault as fault:
         return [fault], None
     except Unwell:
         return [], None
-    state.permissions = permissions
+    permissions = state.permissions = _permissions(kernel, state)
+    declared = _declarations(kernel, state)
     introduce(kernel, state)
     check_equations(kernel, state)
     tensors = {**signature.tensors, **declared}
@@ -96,33 +99,42 @@ def _check_kernel(
         program = build_program(kernel, signature, declared, stages, order, permissions, scope, documentation)
     except Fault as fault:
         return [fault], None
-    except UndecidedError:
-        return [Fault(kernel.at, "the shapes of this kernel could not be decided", "write simpler ranges")], None
     _warn_unused(kernel, signature, scope)
     return [], program
 
 
-def _permissions(kernel: s.Kernel) -> tuple[str, ...]:
+def _permissions(kernel: s.Kernel, state: Equations) -> tuple[str, ...]:
     names: list[str] = []
     for grant in kernel.statements:
         if isinstance(grant, s.Grant):
-            names += permission_names(grant.permissions)
+            try:
+                names += permission_names(grant.permissions)
+            except Fault as fault:
+                state.faults.append(fault)
     return tuple(dict.fromkeys(names))
 
 
-def _declarations(kernel: s.Kernel, scope: Scope) -> dict[str, Tensor]:
+def _declarations(kernel: s.Kernel, state: Equations) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for let in kernel.statements:
-        if not isinstance(let, s.Let):
-            continue
-        parameter = let.parameter
-        name = parameter.name.text
-        new_name(parameter.name, "tensor")
-        if name in scope.tensors or name in scope.sizes or name in scope.scalars or name in scope.constants:
-            raise Fault(parameter.name.at, f"'{name}' is already taken", "give the tensor its own name")
-        found[name] = declare(parameter, "declared", scope)
-        check_extents(parameter, found[name], scope)
+        if isinstance(let, s.Let):
+            name = let.parameter.name.text
+            try:
+                found[name] = _declaration(let.parameter, state.scope)
+            except Fault as fault:
+                state.faults.append(fault)
+                state.broken.add(name)
     return found
+
+
+def _declaration(parameter: s.Parameter, scope: Scope) -> Tensor:
+    name = parameter.name.text
+    new_name(parameter.name, "tensor")
+    if name in scope.tensors or name in scope.sizes or name in scope.scalars or name in scope.constants:
+        raise Fault(parameter.name.at, f"'{name}' is already taken", "give the tensor its own name")
+    tensor = declare(parameter, "declared", scope)
+    check_extents(parameter, tensor, scope)
+    return tensor
 
 
 def _check_definitions(kernel: s.Kernel, state: Equations) -> None:

@@ -65,7 +65,7 @@ def as_index(draft: Draft) -> Affine | None:
     """The draft as an affine expression, where it is one."""
     if isinstance(draft, Index):
         return draft.affine
-    if isinstance(draft, Literal) and draft.integer is not None:
+    if isinstance(draft, Literal) and draft.integer is not None and I64.least <= draft.integer <= I64.greatest:
         return Affine.number(draft.integer)
     return None
 

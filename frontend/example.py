@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ..compiler.ir.affine import least_point, make_set
+from ..compiler.ir.affine import UndecidedError, budget, least_point, make_set
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, conjunction
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ def remedy(bad: isl.Set, scope: Scope) -> str | None:
 
     Sizes of 0 alone being bad, the remedy is that they are at least 1.
     """
+    try:
+        with budget():
+            return _remedy(bad, scope)
+    except UndecidedError:
+        return None
+
+
+def _remedy(bad: isl.Set, scope: Scope) -> str | None:
     params = bad.params()
     zero = _positive_enough(params, scope)
     if zero:
@@ -46,6 +54,8 @@ def remedy(bad: isl.Set, scope: Scope) -> str | None:
     simple = good.gist(context).get_basic_sets()
     if len(simple) != 1:
         return None
+    if not params.intersect(isl.Set.from_basic_set(simple[0])).is_empty():
+        return None  # derived for sizes of at least 2, it does not hold for all
     conditions = [_condition_text(c) for c in simple[0].get_constraints() if not c.is_div_constraint()]
     return f"where {', '.join(conditions)}" if conditions and all(conditions) else None
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import affine_of_isl, decide, make_map
-from ..compiler.ir.program import Extent, Nested, Program, Stage, Tensor
+from ..compiler.ir.program import Extent, Nested, Program, Stage, Tensor, stages_of
 from ..compiler.ir.quasiaffine import Affine, Range
 from ..compiler.ir.statements import lower_stage
 from .bounds import domain_formula, names_of, reads_of
@@ -56,8 +56,11 @@ def intermediate_tensors(stages: Sequence[tuple[s.Equation, Stage]], scope: Scop
 
 
 def _joined(column: Sequence[Extent], scope: Scope) -> Extent:
-    lower = _outermost([a for e in column for a in e.lower], "<=", scope)
-    upper = _outermost([b for e in column for b in e.upper], ">=", scope)
+    if all(e == column[0] for e in column):
+        return column[0]
+    # Each end of a meet bounds it: the first serves in a hull.
+    lower = _outermost([a for e in column for a in (e.lower[:1] if e.meet else e.lower)], "<=", scope)
+    upper = _outermost([b for e in column for b in (e.upper[:1] if e.meet else e.upper)], ">=", scope)
     return Extent(lower, upper)
 
 
@@ -79,8 +82,9 @@ def hull(ranges: tuple[Range, ...], position: tuple[Affine, ...], scope: Scope) 
     extents: list[Extent] = []
     for dim, place in enumerate(position):
         found = by_name.get(place.bare or "")
-        if found and len(found.lower) == len(found.upper) == 1 and all(n in scope.sizes for n in found.names()):
-            extents.append(Extent(found.lower, found.upper))
+        if found and all(n in scope.sizes for n in found.names()):
+            several = len(found.lower) > 1 or len(found.upper) > 1
+            extents.append(Extent(found.lower, found.upper, meet=several))
         elif all(n in scope.sizes for n in place.names()):
             extents.append(Extent((place,), (place + 1,)))
         else:
@@ -89,12 +93,15 @@ def hull(ranges: tuple[Range, ...], position: tuple[Affine, ...], scope: Scope) 
                 points = make_map(scope.sizes, names_of(ranges), position, condition).range()
             lower = _pieces(decide(partial(points.dim_min, dim)))
             upper = tuple(end + 1 for end in _pieces(decide(partial(points.dim_max, dim))))
-            extents.append(_joined([Extent(lower or (Affine(),), upper or (Affine(),))], scope))
+            lower = _outermost(list(lower) or [Affine()], "<=", scope)
+            upper = _outermost(list(upper) or [Affine()], ">=", scope)
+            extents.append(Extent(lower, upper))
     return tuple(extents)
 
 
 def _pieces(bound: isl.PwAff) -> tuple[Affine, ...]:
-    return tuple(dict.fromkeys(affine_of_isl(aff) for _, aff in bound.get_pieces()))
+    # isl's order of pieces is its own affair.
+    return tuple(sorted(dict.fromkeys(affine_of_isl(aff) for _, aff in bound.get_pieces()), key=str))
 
 
 def build_program(
@@ -114,7 +121,7 @@ def build_program(
     by_name = {stage.name: stage for _, stage in stages}
     order = tuple(_with_extents(item, by_name, scope) for item in order)
     statements = []
-    for name in flattened(order):
+    for name in stages_of(order):
         found, accumulators = lower_stage(by_name[name], lambda r, p: hull(r, p, scope))
         statements += found
         tensors.update({t.name: t for t in accumulators})
@@ -141,7 +148,7 @@ def _with_extents(item: Nested, by_name: Mapping[str, Stage], scope: Scope) -> N
     """The order with the range of each common loop."""
     if isinstance(item, str):
         return item
-    stages = [by_name[name] for name in flattened([item])]
+    stages = [by_name[name] for name in stages_of((item,))]
     columns = [hull(stage.ranges, (stage.lefts[item.position],), scope)[0] for stage in stages]
     members = tuple(_with_extents(m, by_name, scope) for m in item.members)
     return replace(item, members=members, extent=_joined(columns, scope))
@@ -149,11 +156,3 @@ def _with_extents(item: Nested, by_name: Mapping[str, Stage], scope: Scope) -> N
 
 def _tensors_read(stage: Stage) -> set[str]:
     return {read.tensor for read, _ in reads_of(stage)}
-
-
-def flattened(order: Sequence[Nested]) -> list[str]:
-    """The stage names of an order."""
-    names: list[str] = []
-    for item in order:
-        names += [item] if isinstance(item, str) else flattened(item.members)
-    return names

@@ -88,14 +88,14 @@ def with_evidence(
         ):
             best = state, found, clash, limit
     if best is None:
-        return replace(refusal, places=_places(program, violation))
+        return replace(refusal, places=places(program, violation))
     state, found, clash, limit = best
     case = " ".join(f"{n}={v}" for n, v in clash.sizes.items()) + (
         f", tiles of at most {limit}" if limit and smaller(0) else ""
     )
     return replace(
         refusal,
-        places=_places(program, violation),
+        places=places(program, violation),
         case=case,
         instances=_instances(program, found, clash),
         witness=_witness(state, clash.sizes),
@@ -119,18 +119,18 @@ def statement_of(program: Program, name: str) -> Statement:
 
 
 def _instances(program: Program, violation: Violation, clash: Clash) -> str:
-    target = _instance(program, violation.target, clash.second, clash.sizes)
+    target = instance_text(program, violation.target, clash.second, clash.sizes)
     if violation.why == "missing":
         statement = statement_of(program, violation.dependence.source)
         values = dict(zip(statement.iterators, clash.first.values(), strict=True))
         position = [str(a.evaluate({**clash.sizes, **values})) for a in statement.position]
         element = f"{statement.tensor}[{', '.join(position)}]" if position else statement.tensor
         return f"{target}  reads {element}, which this iteration does not compute"
-    source = _instance(program, violation.source, clash.first, clash.sizes)
+    source = instance_text(program, violation.source, clash.first, clash.sizes)
     return f"{target}  comes before  {source}"
 
 
-def _instance(program: Program, item: Placed, point: Mapping[str, int], sizes: Mapping[str, int]) -> str:
+def instance_text(program: Program, item: Placed, point: Mapping[str, int], sizes: Mapping[str, int]) -> str:
     """`C[0, 0] += .. at (C.k=1)`."""
     statement = statement_of(program, item.leaf.statement)
     where = {**sizes, **point}
@@ -142,7 +142,7 @@ def _instance(program: Program, item: Placed, point: Mapping[str, int], sizes: M
     return f"{element}{f' {verb}' if verb else ''} at ({at})" if at else element
 
 
-def _places(program: Program, violation: Violation) -> tuple[Place, ...]:
+def places(program: Program, violation: Violation) -> tuple[Place, ...]:
     """The source of both ends: the write, and the access that it clashes with."""
     source = Source("", program.source)
     dependence = violation.dependence
@@ -180,7 +180,7 @@ def message(program: Program, violation: Violation) -> str:
     reader = element_text(second.tensor, second.position)
     writer = element_text(first.tensor, first.position)
     if dependence.reduction:
-        return f"the updates of {element_text(first.tensor, first.position)} would run in another order, which rounds differently."
+        return f"the updates of {writer} would run in another order, which rounds differently."
     if violation.why == "missing":
         return f"{reader} would read elements of {tensor} that are not computed where it looks for them."
     if dependence.kind == "flow":

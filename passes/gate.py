@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.loops import Loop, loops
-from .evidence import message, with_evidence
+from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Refusal, Rule
 
@@ -103,17 +104,13 @@ def candidate_loops(state: State) -> list[str]:
 
 def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Callable[[int], State | None]) -> Refusal:
     """A race has two points and no second answer: two runs may differ, or may not."""
-    from dataclasses import replace
-
-    from .evidence import _instance, _places, smallest
-
     program = candidate.program
     clash = smallest(program, violation)
     if clash is None:
         return refusal
-    first = _instance(program, violation.source, clash.first, clash.sizes)
-    second = _instance(program, violation.target, clash.second, clash.sizes)
+    first = instance_text(program, violation.source, clash.first, clash.sizes)
+    second = instance_text(program, violation.target, clash.second, clash.sizes)
     case = " ".join(f"{n}={v}" for n, v in clash.sizes.items())
     return replace(
-        refusal, places=_places(program, violation), case=case, instances=f"{first}  and  {second}  run at once"
+        refusal, places=places(program, violation), case=case, instances=f"{first}  and  {second}  run at once"
     )

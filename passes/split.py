@@ -23,6 +23,8 @@ def split(state: State, loop: str, factor: int, names: tuple[str, str] | None = 
     """
     step = f"split({loop}, {factor})"
     found = find_loop(state, loop, step)
+    if type(factor) is not int:
+        raise shape(step, "a split is by a whole number")
     if factor < 1:
         raise shape(step, f"a split is by a positive number; this is {factor}", "split by 2 or more")
     if found.fused:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.affine import UndecidedError, decide, make_set
 from ...compiler.ir.expr import Index, Read
-from ...compiler.ir.quasiaffine import Affine, All, Comparison, Division, Formula, Range, Some, conjunction
+from ...compiler.ir.quasiaffine import Affine, Comparison, Division, Formula, Range, Some, conjunction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -79,34 +79,32 @@ class Axes:
 
     def inside(self, read: Read, substitute: Callable[[Affine], Affine]) -> list[bool]:
         """For each subscript, whether it is proved to lie in the tensor all over the box (True for a gather)."""
-        tensor = self.program.tensors[read.tensor]
-        plain = read.guard == All() and read.fill is None
-        safe: list[bool] = []
-        for sub, extent in zip(read.subscripts, tensor.extents, strict=True):
-            if not isinstance(sub, Index):
-                safe.append(True)
-                continue
-            position = substitute(sub.affine)
-            varies = any(n in self.vector for n in position.names())
-            exact = all(n in self.exact or n not in self.box for n in position.names())
-            # The checker has proved it for every instance. But Python's loops run even where a vector index has
-            # no value at all, and then there is no instance.
-            safe.append((plain and exact and varies) or self._within(position, extent))
-        return safe
+        self.program.tensors[read.tensor]
+        return [
+            not isinstance(sub, Index) or self.within(substitute(sub.affine), extent)
+            for sub, extent in zip(read.subscripts, self.program.tensors[read.tensor].extents, strict=True)
+        ]
 
-    def _within(self, position: Affine, extent: Extent) -> bool:
-        found = self.box.get(position.bare or "")
-        if found is not None and Affine() in found[0] and extent.size in found[1] and extent.lower == (Affine(),):
-            return True
-        outside = [Comparison("<", position, a) for a in extent.lower[:1]]
-        outside += [Comparison(">=", position, b) for b in extent.upper[:1]]
-        if len(extent.lower) > 1 or len(extent.upper) > 1:
+    def within(self, position: Affine, extent: Extent) -> bool:
+        """Whether a position is proved to lie in a dimension of a tensor, whatever values other vector indices have.
+
+        The checker has proved it for every instance of the stage. But the box may hold points that are none, and
+        Python's loops run even where a vector index has no value at all.
+        """
+        if len(extent.lower) != 1 or (len(extent.upper) != 1 and not extent.meet):
             return False
-        return self.never(Some(tuple(outside)), loops_only=not any(n in self.vector for n in position.names()))
+        found = self.box.get(position.bare or "")
+        if found is not None and extent.lower[0] in found[0] and all(b in found[1] for b in extent.upper):
+            return True
+        outside = [Comparison("<", position, extent.lower[0]), *(Comparison(">=", position, b) for b in extent.upper)]
+        return self.never(Some(tuple(outside)), [n for n in position.names() if n in self.vector])
 
-    def never(self, formula: Formula, loops_only: bool = False) -> bool:
-        """Whether a condition is proved false all over the box (*loops_only*: even if a vector index has no value)."""
-        names = tuple(n for n in self.box if not loops_only or n not in self.vector)
+    def never(self, formula: Formula, vector: Sequence[str] | None = None) -> bool:
+        """Whether a condition is proved false all over the box.
+
+        *vector*: the vector indices that may be taken to have values (None: all). Loop indices always have.
+        """
+        names = tuple(n for n in self.box if vector is None or n not in self.vector or n in vector)
         parts: list[Formula] = [self.program.context, formula]
         for name in names:
             lower, upper = self.box[name]
@@ -123,7 +121,7 @@ class Axes:
             isinstance(t, str) and f > 0 and t in self.program.sizes for t, f in value.terms
         ):
             return True
-        return self.never(Comparison("<", value, Affine()), loops_only=True)
+        return self.never(Comparison("<", value, Affine()), [])
 
 
 def _other_names(formulas: Sequence[Formula], known: Sequence[str]) -> tuple[str, ...]:

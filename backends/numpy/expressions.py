@@ -155,7 +155,7 @@ class Expressions(Reads):
                 sides.append((yield self.emit(side, mask)))
         a, b = sides
         text = f"{a.within(OR)} {node.op} {b.within(OR)}"
-        return Value(text, a.axes | b.axes, COMPARED, depth=max(a.depth, b.depth) + 1)
+        return Value(text, a.axes | b.axes, COMPARED, a.python or b.python, max(a.depth, b.depth) + 1)
 
     def _logic(self, node: Logic, mask: str | None) -> Deep[Value]:
         values: list[Value] = [(yield self.emit(node.operands[0], mask))]

@@ -54,9 +54,12 @@ class Positions:
 
     def extent_text(self, extent: Extent) -> str:
         """The number of positions of a dimension."""
-        high = self.ends("max", extent.upper)
+        high = self.ends(extent.high_word, extent.upper)
         if extent.lower != (Affine(),):
-            high = f"{high} - ({self.ends('min', extent.lower)})"
+            low = self.ends(extent.low_word, extent.lower)
+            high = (
+                f"{high} - {low}" if low.isidentifier() or low.isdigit() or low.endswith(")") else f"{high} - ({low})"
+            )
         if len(extent.upper) == 1 and extent.lower == (Affine(),) and self.axes.nonnegative(extent.upper[0]):
             return high
         return f"max(0, {high})"
@@ -67,4 +70,4 @@ class Positions:
 
     def _never_empty(self, ends: tuple[tuple[Affine, ...], tuple[Affine, ...]]) -> bool:
         empty = Some(tuple(Comparison("<=", b, a) for a in ends[0] for b in ends[1]))
-        return self.axes.never(empty, loops_only=True)
+        return self.axes.never(empty, [])

@@ -79,7 +79,7 @@ class Reads(Positions):
     def _from_origin(self, value: Value, extent: Extent) -> Value:
         if extent.lower == (Affine(),):
             return value
-        low = self.ends("min", extent.lower)
+        low = self.ends(extent.low_word, extent.lower)
         text = value.text if value.python else f"{value.atomic}.astype(np.int64)"  # a narrow integer would wrap
         return replace(value, text=f"{text} - ({low})", strength=SUM)
 
@@ -107,7 +107,7 @@ class Reads(Positions):
             text = line[span.column - 1 : span.column - 1 + span.width]
         names = sorted({n for n in self.axes.box if n in _words(text)})
         found = ", ".join(f"{n!r}: {self.integer(Affine.name(n)).text}" for n in names)
-        low, high = self.ends("min", extent.lower), self.ends("max", extent.upper)
+        low, high = self.ends(extent.low_word, extent.lower), self.ends(extent.high_word, extent.upper)
         # Where another axis has no positions, nothing is read.
         empty = [self.axes.box[n] for n in self.axes.vector if n not in value.axes]
         tests = [f"({self._length_text(*ends)} > 0)" for ends in empty if not self._never_empty(ends)]
@@ -131,7 +131,7 @@ class Reads(Positions):
                     return None
                 parts.append(self.integer(affine).text)
                 continue
-            text = self._slice(affine, found, extent)
+            text = self.slice_text(affine, found, extent)
             if text is None or found[0] in order:
                 return None
             order.append(found[0])
@@ -174,7 +174,7 @@ class Reads(Positions):
         parts = [":" if n in order else "None" for n in tail]
         return Value(f"{text}[{', '.join(parts)}]", frozenset(order))
 
-    def _slice(self, affine: Affine, found: list[str], extent: Extent) -> str | None:
+    def slice_text(self, affine: Affine, found: list[str], extent: Extent) -> str | None:
         """`lo:hi:step` for a position `step * index + rest`, or None."""
         step = dict(affine.terms).get(found[0], 0)
         if len(found) != 1 or step <= 0:

@@ -227,3 +227,14 @@ def pairwise_prod(lanes):
     while len(lanes) > 1:
         lanes = lanes[0::2] * lanes[1::2]
     return lanes[0]
+
+
+# ---- stores ----
+
+
+def scatter(array, wanted, value, *index):
+    """array[index] = value where *wanted*; the other positions may lie outside the array."""
+    shape = np.broadcast_shapes(np.shape(wanted), np.shape(value), *(np.shape(i) for i in index))
+    wanted = np.broadcast_to(wanted, shape)
+    places = tuple(np.broadcast_to(i, shape)[wanted] for i in index)
+    array[places] = np.broadcast_to(value, shape)[wanted]

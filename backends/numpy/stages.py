@@ -63,7 +63,7 @@ def emit_stage(program: Program, stage: Stage, names: Names, writer: Writer, car
         inner.line(f"{(name := names.fresh('defined'))} = {mask}")
         mask = name
     value = run(emitter.emit(stage.value, mask))
-    _store(stage, emitter, value, None if alone else mask, alone)
+    _store(stage, emitter, value, mask, alone)
     arrays = ["    " * inner.indent + emitter.index_array(n) for n in vector if n in emitter.arrays]
     writer.lines += inner.lines[:start] + arrays + inner.lines[start:]
     names.release(mark)
@@ -128,7 +128,10 @@ def _store(stage: Stage, emitter: StageEmitter, value: Value, mask: str | None, 
     if alone:
         allocate(emitter, stage.tensor)
     target = _target(stage, emitter)
-    if mask is None or not emitter.axes.vector:
+    if target is None:
+        # Beside the elements of the stage the box holds positions that the tensor does not have.
+        line(f"scatter({name}, {mask or 'True'}, {value.text}, {', '.join(_index_texts(stage, emitter))})")
+    elif mask is None or alone or not emitter.axes.vector:
         line(f"{name}[{target}] = {value.text}")
     else:
         line(f"{name}[{target}] = np.where({mask}, {value.text}, {name}[{target}])")
@@ -154,33 +157,35 @@ def allocate(emitter: StageEmitter, tensor: str) -> None:
     emitter.writer.line(f"{emitter.names[tensor]} = np.zeros({shape}, {type_text(found.dtype)})")
 
 
-def _target(stage: Stage, emitter: StageEmitter) -> str:
-    """The subscript text of a store."""
+def _target(stage: Stage, emitter: StageEmitter) -> str | None:
+    """The subscripts of a store by slices and index arrays; None where they are not proved to lie inside the tensor."""
     tensor = emitter.program.tensors[stage.tensor]
     if not stage.lefts:
         return "()"
+    positions = [emitter.substituted(left) for left in stage.lefts]
+    if not all(emitter.axes.within(p, e) for p, e in zip(positions, tensor.extents, strict=True)):
+        return None
     parts: list[str] = []
     order: list[str] = []
-    plain = True
-    for left, extent in zip(stage.lefts, tensor.extents, strict=True):
-        affine = emitter.substituted(left)
-        if extent.lower != (Affine(),):
-            affine = affine - extent.lower[0] if len(extent.lower) == 1 else affine
-        vector = [n for n in affine.names() if n in emitter.axes.vector]
-        if not vector:
-            parts.append(emitter.integer(affine).text)
-            continue
-        text = emitter._slice(affine, vector, extent)  # pyright: ignore[reportPrivateUsage]
-        if text is None or vector[0] in order or len(extent.lower) > 1:
-            plain = False
+    for affine, extent in zip(positions, tensor.extents, strict=True):
+        placed = affine - extent.lower[0]
+        vector = [n for n in placed.names() if n in emitter.axes.vector]
+        text = emitter.slice_text(placed, vector, extent) if vector else emitter.integer(placed).text
+        if text is None or (vector and vector[0] in order):
             break
-        order.append(vector[0])
+        order += vector[:1]
         parts.append(text)
-    if plain and order == list(emitter.axes.vector):
+    if len(parts) == len(positions) and order == list(emitter.axes.vector):
         return ", ".join(parts)
+    return ", ".join(_index_texts(stage, emitter))
+
+
+def _index_texts(stage: Stage, emitter: StageEmitter) -> list[str]:
+    """The positions of a store as integers and index arrays."""
+    tensor = emitter.program.tensors[stage.tensor]
     texts = [emitter.integer(left).text for left in stage.lefts]
-    return ", ".join(t + _origin(e, emitter) for t, e in zip(texts, tensor.extents, strict=True))
+    return [t + _origin(e, emitter) for t, e in zip(texts, tensor.extents, strict=True)]
 
 
 def _origin(extent: Extent, emitter: StageEmitter) -> str:
-    return "" if extent.lower == (Affine(),) else f" - ({emitter.ends('min', extent.lower)})"
+    return "" if extent.lower == (Affine(),) else f" - ({emitter.ends(extent.low_word, extent.lower)})"

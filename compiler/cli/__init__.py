@@ -35,27 +35,35 @@ for command in (check, show, emit, run):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run txc; ends the process with its exit status."""
-    words = expanded(sys.argv[1:] if arguments is None else arguments)
     try:
+        words = expanded(sys.argv[1:] if arguments is None else arguments)
         cli.main(words, prog_name="txc")
+    except click.UsageError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except TilewrightError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
 
 
 def expanded(words: Sequence[str]) -> list[str]:
-    """`--size M=64 K=96` as `--size M=64 --size K=96`: an option that takes NAME=VALUE takes several."""
+    """`--size M=64 K=96` as `--size M=64 --size K=96`: an option that takes NAME=VALUE takes several.
+
+    Raises:
+        click.UsageError: one of these options stands without a value.
+    """
     result: list[str] = []
-    option = ""
+    option, filled = "", True
     for word in words:
-        if word in MANY:
-            option = word
-            continue
         if option and "=" in word and not word.startswith("-"):
             result += [option, word]
+            filled = True
             continue
-        if option and (not result or result[-2:-1] != [option]):
-            result.append(option)  # the option without a value: click says so
-        option = ""
-        result.append(word)
+        if not filled:
+            raise click.UsageError(f"{option} takes NAME=VALUE, one or more")
+        option, filled = (word, False) if word in MANY else ("", True)
+        if not option:
+            result.append(word)
+    if not filled:
+        raise click.UsageError(f"{option} takes NAME=VALUE, one or more")
     return result

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
 
 SMALL = 5
+# What `txc run` will make up inputs for.
+MEMORY = 16 << 30
 
 
 @click.command(epilog="Example: txc run examples/matmul_silu.tx --size M=64 K=96 N=80 --seed 0 --check")
@@ -35,8 +37,14 @@ SMALL = 5
     metavar="NAME=F.npy ...",
     help="Inputs from files; the others are random.",
 )
-@click.option("--save", "saves", multiple=True, metavar="NAME=F.npy ...", help="Write outputs to files.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option(
+    "--save",
+    "saves",
+    multiple=True,
+    metavar="NAME=F.npy ...",
+    help="Write outputs to files (bf16 and 8-bit floats as raw bytes: .npy does not know them).",
+)
+@click.option("--seed", default=0, type=click.IntRange(min=0), show_default=True, help="Seed of the random inputs.")
 @click.option(
     "--check",
     "wants_check",
@@ -62,6 +70,7 @@ def run(
     values = {n: _number(n, v) for n, v in pairs("--scalar", scalars, tuple(program.scalars)).items()}
     chosen = {n: _size(n, v) for n, v in pairs("--size", sizes, program.sizes).items()}
     all_sizes = _sizes(program, chosen, arrays)
+    _check_room(program, all_sizes)
     arguments: dict[str, Any] = {
         **random_inputs(program, all_sizes, seed),
         **arrays,
@@ -95,26 +104,35 @@ def _number(name: str, text: str) -> Number:
 
 
 def _size(name: str, text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise click.UsageError(f"--size {name} takes a whole number of at least 0, not '{text}'")
     return int(text)
 
 
+def _by_name(dtype: np.dtype[Any]) -> bool:
+    """Whether a .npy file keeps a type; it does not know bf16 and the 8-bit floats."""
+    return dtype.name not in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
 def _read(tensor: Tensor, path: str) -> Array:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError) as error:
+        with open(path, "rb") as file:
+            array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
         raise click.UsageError(f"cannot read {tensor.name} from {path}: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise click.UsageError(f"cannot read {tensor.name} from {path}: it holds several arrays, not one")
     wanted = tensor.dtype.numpy
-    # A .npy file does not know bf16 and the 8-bit floats by name: NumPy reads them back as raw bytes.
-    return array.view(wanted) if array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize else array
+    raw = array.dtype == np.dtype(f"V{wanted.itemsize}")
+    return array.view(wanted) if raw and not _by_name(wanted) else array
 
 
 def _write(path: str, array: Array) -> None:
     try:
-        np.save(path, array)
+        with open(path, "wb") as file:
+            np.save(file, array if _by_name(array.dtype) else array.view(f"V{array.dtype.itemsize}"))
     except OSError as error:
-        raise click.UsageError(f"cannot write {path}: {error}") from None
+        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _sizes(program: Program, given: Mapping[str, int], arrays: Mapping[str, Array]) -> dict[str, int]:
@@ -129,6 +147,18 @@ def _sizes(program: Program, given: Mapping[str, int], arrays: Mapping[str, Arra
         promises = ", ".join(p.text for p in program.promises)
         raise click.UsageError(f"no sizes fit {_shown(fixed)}" + (f" and where {promises}" if promises else ""))
     return sizes
+
+
+def _check_room(program: Program, sizes: Mapping[str, int]) -> None:
+    """Refuse sizes at which the arrays would not fit in memory."""
+    total = 0
+    for tensor in program.tensors.values():
+        count = 1
+        for extent in tensor.extents:
+            count *= extent.interval(sizes)[1]
+        total += count * tensor.dtype.numpy.itemsize
+    if total > MEMORY:
+        raise click.UsageError(f"at {_shown(sizes)} the arrays take {total / 2**30:.3g} GiB, more than {MEMORY >> 30}")
 
 
 def _shown(sizes: Mapping[str, int]) -> str:

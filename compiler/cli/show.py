@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...passes.dependence import dependences
-from ..ir.affine import UndecidedError
+from ..ir.affine import UndecidedError, make_set
 from ..ir.show import accesses_text, domains_text, relation_text, tensors_text, tree_text
 from ..ir.tree import definition_tree
 from .common import read_kernels
@@ -73,13 +73,15 @@ def _section(title: str, kernel: Kernel) -> str:
 
 
 def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
-    iterators = {s.name: s.iterators for s in kernel.program.statements}
+    program = kernel.program
+    iterators = {s.name: s.iterators for s in program.statements}
+    context = make_set(program.sizes, (), program.context).params()
     try:
-        found = dependences(kernel.program)
+        found = dependences(program)
     except UndecidedError:
         raise click.ClickException("isl did not compute the dependences within its budget") from None
     return [
-        (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target]))
+        (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target], context))
         for d in found
     ]
 

@@ -111,6 +111,8 @@ class Bounds:
         The condition is None where the bounds alone make the loop empty or it never is.
         """
         inside = self.values(loop, outer)
+        if inside.is_empty():
+            return None, "0", "0", known
         position = inside.find_dim_by_name(isl.dim_type.param, loop.index)
         values = inside.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1) if position >= 0 else inside
         low, high = values.dim_min(0), values.dim_max(0)
@@ -119,7 +121,7 @@ class Bounds:
         lows, highs = low.gist(some).coalesce().get_pieces(), high.gist(some).coalesce().get_pieces()
         if len(lows) == len(highs) == 1:
             # Bounds of one piece hold everywhere: what they allow beyond, the loops and guards inside still refuse.
-            first, last = isl.PwAff.from_aff(lows[0][1]), isl.PwAff.from_aff(highs[0][1])
+            first, last = isl.PwAff.from_aff(lows[0][1].ceil()), isl.PwAff.from_aff(highs[0][1].floor())
             return (
                 None,
                 self._shown(first, known),
@@ -166,10 +168,9 @@ class Bounds:
 
 def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
     """first <= index <= last, as a parameter set."""
-    # The index is a parameter already wherever a bound was computed under outer loops; here it is a new one.
-    space = first.get_domain_space().align_params(
-        isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index)
-    )
+    # To the bounds the index is a new parameter.
+    named = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index)
+    space = first.get_domain_space().align_params(named)
     position = space.find_dim_by_name(isl.dim_type.param, index)
     value = isl.PwAff.from_aff(isl.Aff.var_on_domain(isl.LocalSpace.from_space(space), isl.dim_type.param, position))
     return first.le_set(value).intersect(value.le_set(last)).params()

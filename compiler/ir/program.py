@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from .affine import make_map, make_set
-from .expr import Expr, Index, Order, Partial, Read, postorder
+from .expr import Expr, Index, Order, Partial, Read, Reduce, postorder
 from .quasiaffine import TRUE, Affine, All, Comparison, Formula, Range, conjunction
 
 if TYPE_CHECKING:
@@ -23,10 +23,15 @@ Role = Literal["input", "output", "declared", "intermediate", "constant", "accum
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One dimension of a tensor: positions from the least of *lower* up to below the greatest of *upper*."""
+    """One dimension of a tensor, with ends in sizes.
+
+    A hull (the default) spans from the least of *lower* up to below the greatest of *upper*; where *meet* is set, as in
+    a range, from the greatest of *lower* up to below the least of *upper*.
+    """
 
     lower: tuple[Affine, ...]
     upper: tuple[Affine, ...]
+    meet: bool = False
 
     @staticmethod
     def of(size: Affine) -> Extent:
@@ -40,9 +45,18 @@ class Extent:
 
     def interval(self, sizes: Mapping[str, int]) -> tuple[int, int]:
         """(first position, number of positions) at these sizes."""
-        low = min(a.evaluate(sizes) for a in self.lower)
-        high = max(a.evaluate(sizes) for a in self.upper)
+        low = (max if self.meet else min)(a.evaluate(sizes) for a in self.lower)
+        high = (min if self.meet else max)(a.evaluate(sizes) for a in self.upper)
         return low, max(0, high - low)
+
+    @property
+    def low_word(self) -> str:
+        """The function that gives the lower end where there are several: max or min."""
+        return "max" if self.meet else "min"
+
+    @property
+    def high_word(self) -> str:
+        return "min" if self.meet else "max"
 
 
 @dataclass(frozen=True)
@@ -154,6 +168,24 @@ class Stage:
     value: Expr
     permissions: tuple[str, ...] = ()
     span: Span | None = None
+
+
+def index_expressions(stage: Stage) -> Iterator[tuple[tuple[Range, ...], tuple[Affine, ...]]]:
+    """The ranges of a stage and of its reductions, outer ones first, and the index expressions in it."""
+    yield stage.ranges, stage.lefts
+    reductions = [n for n in postorder(stage.value) if isinstance(n, Reduce)]
+    for reduce in reversed(reductions):
+        yield reduce.ranges, ()
+    yield (), tuple(n.affine for n in postorder(stage.value) if isinstance(n, Index))
+
+
+def magnitude(expression: Affine, reach: Mapping[str, int]) -> int:
+    """A bound on the absolute value of an expression whose names are at most *reach* in absolute value."""
+    total = abs(expression.constant)
+    for term, factor in expression.terms:
+        size = reach.get(term, 0) if isinstance(term, str) else magnitude(term.numerator, reach)
+        total += abs(factor) * size
+    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,17 +199,14 @@ def accesses_text(program: Program) -> str:
     return "\n".join(lines)
 
 
-def relation_text(relation: isl.Map, source: Sequence[str], target: Sequence[str]) -> str:
-    """A relation between instances, the target's iterators primed; the parameters are left out."""
+def relation_text(relation: isl.Map, source: Sequence[str], target: Sequence[str], context: isl.Set) -> str:
+    """A relation between instances, the target's iterators primed, without parameters and what *context* ensures."""
     for position, name in enumerate(source):
         relation = relation.set_dim_name(isl.dim_type.in_, position, name)
     for position, name in enumerate(target):
-        relation = relation.set_dim_name(isl.dim_type.out, position, f"{name}_to")
-    text = str(relation.coalesce())
-    _, _, body = text.partition("-> {") if text.startswith("[") else ("", "", text[1:])
-    for name in sorted(target, key=len, reverse=True):
-        body = body.replace(f"{name}_to", f"{name}'")
-    return "{" + body
+        relation = relation.set_dim_name(isl.dim_type.out, position, f"{name}'")
+    text = str(relation.gist_params(context).coalesce())
+    return "{" + text.partition("-> {")[2] if text.startswith("[") else text
 
 
 def tensors_text(program: Program) -> str:

@@ -106,7 +106,8 @@ def combined(op: str, accumulator: Expr, element: Expr) -> Expr:
     """One step of a reduction."""
     dtype = accumulator.dtype
     if op in ("any", "all"):
-        return Logic("or" if op == "any" else "and", (accumulator, element))
+        # The element first: every element is evaluated, whatever the others gave.
+        return Logic("or" if op == "any" else "and", (element, accumulator))
     symbol = {"sum": "+", "prod": "*", "min": "min", "max": "max", "argmax": "max", "argmin": "min"}[op]
     return Binary(symbol, accumulator, element, dtype)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import pytest
 import tilewright as tw
 from click.testing import CliRunner
 from tilewright.compiler.cli import main
@@ -45,12 +44,3 @@ def txc(*words: str | Path) -> Result:
         raise result.exception
     assert "Traceback" not in result.output
     return result
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with a good file and a bad one."""
-    monkeypatch.chdir(tmp_path)
-    Path("good.tx").write_text(GOOD)
-    Path("bad.tx").write_text(BAD)
-    return tmp_path

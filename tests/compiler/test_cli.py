@@ -12,10 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright.compiler.cli import cli, expanded
 
-from .shell import BAD, BAD_LINES, EXAMPLES, GOOD, folder, txc
-
-__all__ = ["folder"]
-
+from .shell import BAD, BAD_LINES, EXAMPLES, GOOD, txc
 
 # Help and usage.
 
@@ -88,7 +85,7 @@ def test_wrong_usage(case: str, folder: Path) -> None:
     assert message in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize("size", ["99999999999", "1000000000000000", "99999999999999999999"])
+@pytest.mark.parametrize("size", ["1000000000000000", "99999999999999999999"])
 def test_a_size_that_no_memory_holds_is_refused(size: str, folder: Path) -> None:
     result = txc("run", "good.tx", "--size", f"N={size}")
     assert result.exit_code in (1, 2)

@@ -18,9 +18,7 @@ import tilewright as tw
 from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import default_scalars, default_sizes, random_inputs
 
-from .shell import EXAMPLES, KERNELS, MATMUL, folder, txc
-
-__all__ = ["folder"]
+from .shell import EXAMPLES, KERNELS, MATMUL, txc
 
 INTERPRETED = """kernel g(X: f32[N, K]) -> (Y: f32[N]) {
     Y[i] = (sum(k) X[i + 1, k]) if i < N - 1 else 0

@@ -135,25 +135,26 @@ def known(node: Expr, values: Mapping[str, int]) -> int | bool | None:
     return None
 
 
-def reads(program: Program, node: Expr, values: Mapping[str, int], live: bool = True) -> Iterator[Element]:
+def reads(program: Program, node: Expr, values: Mapping[str, int], live: bool, totals: bool) -> Iterator[Element]:
     """What evaluating an expression may read: of a choice both sides, unless indices alone decide it.
 
-    A reduction within a choice runs in statements of its own, before it; its total counts as read either way.
+    A reduction within a choice runs in statements of its own, before it; with *totals*, what it gives counts as
+    read also where the choice leaves it out.
     """
     if isinstance(node, Partial):
         prefix = tuple(s.affine.evaluate(values) for s in node.prefix)
         yield from ((node.tensor, (*prefix, lane)) for lane in range(node.count))
     elif isinstance(node, Select):
         chosen = known(node.condition, values)
-        yield from reads(program, node.condition, values, live)
-        yield from reads(program, node.then, values, live and chosen is not False)
-        yield from reads(program, node.other, values, live and chosen is not True)
+        yield from reads(program, node.condition, values, live, totals)
+        yield from reads(program, node.then, values, live and chosen is not False, totals)
+        yield from reads(program, node.other, values, live and chosen is not True, totals)
     else:
         for child in children(node):
-            yield from reads(program, child, values, live)
-    needed = isinstance(node, Read) and (live or program.tensors[node.tensor].role == "accumulator")
-    if isinstance(node, Read) and needed and holds(node.guard, values):
-        yield from elements(program, node, values)
+            yield from reads(program, child, values, live, totals)
+    if isinstance(node, Read):
+        counts = live or (totals and program.tensors[node.tensor].role == "accumulator")
+        yield from elements(program, node, values) if counts and holds(node.guard, values) else ()
 
 
 def elements(program: Program, node: Read, values: Mapping[str, int]) -> Iterator[Element]:
@@ -170,10 +171,12 @@ def elements(program: Program, node: Read, values: Mapping[str, int]) -> Iterato
     yield from ((node.tensor, position) for position in product(*positions))
 
 
-def touched(program: Program, statement: Statement, values: Mapping[str, int]) -> tuple[Element, set[Element]]:
+def touched(
+    program: Program, statement: Statement, values: Mapping[str, int], totals: bool = True
+) -> tuple[Element, set[Element]]:
     """The element that an instance writes, and those it reads."""
     written = (statement.tensor, tuple(a.evaluate(values) for a in statement.position))
-    return written, set(reads(program, statement.value, values))
+    return written, set(reads(program, statement.value, values, True, totals))
 
 
 @cache
