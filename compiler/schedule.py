@@ -16,7 +16,7 @@ from ..passes.refusal import IllegalTransformError
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.split import split as split_loop
 from ..passes.state import State, initial, shape
-from .ir.loops import leaves, loops
+from .ir.tree import leaves, loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,6 @@ import ml_dtypes
 import numpy as np
 import tilewright as tw
 from tilewright.compiler.bits import digest, same_bits
-from tilewright.compiler.ir.show import tree_text
-from tilewright.compiler.ir.tree import definition_tree
 
 HERE = Path(__file__).parent
 
@@ -29,8 +27,10 @@ def main():
     Y = kernel(A, W)
 
     print(f"kernel {kernel.signature}\n")
-    print("its loops, as the definition runs them:")
-    print("\n".join(f"    {line}" for line in tree_text(kernel.program, definition_tree(kernel.program)).splitlines()))
+    print(
+        "its loops, as the definition runs them (par: iterations independent; red: they add up; seq: one after another):"
+    )
+    print("\n".join(f"    {line}" for line in str(tw.Schedule(kernel)).splitlines()))
     print(f"\nY = matmul_silu(A, W) on {A.shape[0]} x {A.shape[1]} x {W.shape[1]}:")
     print("\n".join(f"    {line}" for line in str(Y[:4, :6].astype(np.float32)).splitlines()))
 

@@ -151,8 +151,10 @@ def _equation(equation: s.Equation, state: Equations) -> tuple[Stage, Draft]:
                 else merged_ends(info.extents[position], ends, scope)
             )
     span = scope.span(equation.at)
+    text = scope.source.text[equation.at[0] : equation.value.at[1]]
     placeholder = _Nothing()
-    stage = Stage(info.name, info.name, lefts, tuple(ranges.values()), placeholder, state.permissions, span)  # type: ignore[arg-type]  # replaced below
+    ranges_ = tuple(ranges.values())
+    stage = Stage(info.name, info.name, lefts, ranges_, placeholder, state.permissions, span, text)  # type: ignore[arg-type]  # replaced below
     return stage, draft
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ..compiler.ir.affine import make_map
-from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh, instance_map, leaves, loops, of_program
+from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, All
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh, instance_map, leaves, loops
 from .dependence import dependences
 from .reorder import sorted_leaves
 from .state import State, find_loop, path_to, renamed, replace_loop, shape, stages_below
@@ -68,7 +69,7 @@ def compute_root(state: State, stage: str) -> State:
     program = state.program
     find_stage(program, stage, step)
     _, rest = extracted(state, stage, step)
-    whole = [node for node in of_program(program) if stages_below(program, (node,)) == {stage}]
+    whole = [node for node in definition_tree(program) if stages_below(program, (node,)) == {stage}]
     if not whole:
         raise shape(step, f"{stage} is part of a recurrence: its loops are common to several equations")
     private = _private(program, stage)
@@ -101,8 +102,8 @@ def extracted(state: State, stage: str, step: str) -> tuple[tuple[Node, ...], tu
     shared = {loop.index for loop in loops(own)} & {loop.index for loop in loops(rest)}
     if shared:
         # Under common loops: take the nest of the definition instead.
-        whole = _pruned(of_program(state.program), names, keep=True)
-        common = {loop.index for loop in loops(_pruned(of_program(state.program), names, keep=False))}
+        whole = _pruned(definition_tree(state.program), names, keep=True)
+        common = {loop.index for loop in loops(_pruned(definition_tree(state.program), names, keep=False))}
         if common & {loop.index for loop in loops(whole)}:
             raise shape(step, f"{stage} is part of a recurrence: its loops are common to several equations")
         own = whole

@@ -13,8 +13,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from ..compiler.ir.affine import budget, make_map
-from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction
-from ..compiler.ir.tree import Guard, Leaf, Loop, Node, definition_tree
+from ..compiler.ir.nest import definition_tree
+from ..compiler.ir.quasiaffine import Affine, All
+from ..compiler.ir.tree import Node, Placed, instance_map, placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -110,39 +111,22 @@ def time_maps(program: Program, tree: Sequence[Node]) -> dict[str, isl.Map]:
 
     Places alternate with loop indices, outermost first; instances are compared in lexicographic order.
     """
-    leaves = list(_leaves(tree, (), (), ()))
-    depth = max((len(time) for _, time, _, _ in leaves), default=0)
-    statements = {s.name: s for s in program.statements}
+    items = placed(tree)
+    depth = max((len(item.loops) for item in items), default=0)
     found: dict[str, isl.Map] = {}
-    for leaf, time, indices, conditions in leaves:
-        statement = statements[leaf.statement]
-        padded = (*time, *(Affine() for _ in range(depth - len(time))))
-        formula = conjunction(program.context, *conditions)
-        times = make_map(program.sizes, indices, padded, formula)
-        instances = make_map(program.sizes, indices, leaf.instance, formula, target=statement.name)
-        placed = instances.reverse().apply_range(times).intersect_domain(program.domain(statement))
-        other = found.get(statement.name)
-        found[statement.name] = placed if other is None else other.union(placed)
+    for item in items:
+        name = item.leaf.statement
+        times = instance_map(program, item.leaf).reverse().apply_range(_time(program, item, depth))
+        found[name] = found[name].union(times) if name in found else times
     return found
 
 
-def _leaves(
-    nodes: Sequence[Node], time: tuple[Affine, ...], indices: tuple[str, ...], conditions: tuple[Formula, ...]
-) -> Iterator[tuple[Leaf, tuple[Affine, ...], tuple[str, ...], tuple[Formula, ...]]]:
-    """Every leaf with its time vector, the loop indices around it, and what holds there."""
-    for place, node in enumerate(nodes):
-        here = (*time, Affine.number(place))
-        match node:
-            case Leaf():
-                yield node, here, indices, conditions
-            case Guard(condition, body):
-                yield from _leaves(body, here, indices, (*conditions, condition))
-            case Loop():
-                index = Affine.name(node.index)
-                bounds: list[Formula] = []
-                if not node.hull:
-                    bounds += [Comparison("<=", a, index) for a in node.lower]
-                    bounds += [Comparison("<", index, b) for b in node.upper]
-                step = index.scaled(-1) if node.descending else index
-                inner = (*conditions, *bounds)
-                yield from _leaves(node.body, (*here, step), (*indices, node.index), inner)
+def _time(program: Program, item: Placed, depth: int) -> isl.Map:
+    """{ [indices of the leaf] -> [place, index, place, index, ..] }, padded to *depth* loops."""
+    time: list[Affine] = []
+    for place, loop in zip(item.places, item.loops, strict=False):
+        index = Affine.name(loop.index)
+        time += [Affine.number(place), index.scaled(-1) if loop.descending else index]
+    time.append(Affine.number(item.places[-1]))
+    time += [Affine()] * (2 * depth + 1 - len(time))
+    return make_map(program.sizes, item.leaf.indices, time, All())

@@ -19,8 +19,8 @@ from .refusal import Place, Refusal, Witness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..compiler.ir.loops import Placed
     from ..compiler.ir.program import Program, Statement, Tensor
+    from ..compiler.ir.tree import Placed
     from .state import State
 
 Array = np.ndarray[Any, Any]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
-from ..compiler.ir.loops import Loop, loops
+from ..compiler.ir.tree import Loop, loops
 from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Refusal, Rule

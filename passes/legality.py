@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import islpy as isl
 
 from ..compiler.ir.affine import budget
-from ..compiler.ir.loops import Placed, instance_map, placed
+from ..compiler.ir.tree import Placed, instance_map, placed
 from .dependence import OPERATIONS, Dependence, dependences
 
 if TYPE_CHECKING:

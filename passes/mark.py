@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..compiler.ir.loops import Kind, Leaf, Loop, leaves
+from ..compiler.ir.tree import Kind, Leaf, Loop, leaves
 from .state import State, find_loop, replace_loop, shape
 
 GRID = ("grid.x", "grid.y", "grid.z")

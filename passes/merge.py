@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh
 from ..compiler.ir.quasiaffine import TRUE, Affine
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh
 from .state import State, find_loop, reindexed, renamed, replace_loop, shape
 
 if TYPE_CHECKING:

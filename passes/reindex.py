@@ -9,7 +9,7 @@ from ..compiler.ir.quasiaffine import TRUE, Affine
 from .state import State, find_loop, path_to, reindexed, replace_loop, shape
 
 if TYPE_CHECKING:
-    from ..compiler.ir.loops import Loop, Node
+    from ..compiler.ir.tree import Loop, Node
 
 
 def shift(state: State, loop: str, offset: int) -> State:

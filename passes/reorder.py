@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, fresh
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh
 from .state import State, find_loop, path_to, renamed, replace_loop, shape
 
 if TYPE_CHECKING:

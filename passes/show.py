@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.codegen import Bounds
-from ..compiler.ir.loops import Leaf, Loop, Node
 from ..compiler.ir.show import statement_text
+from ..compiler.ir.tree import Leaf, Loop, Node
 from .legality import Report, examine
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:
     return f"if {guard}: {text}" if guard else text
 
 
-def tree_lines(state: State) -> str:
+def tree_text(state: State) -> str:
     """The loop nest without classes."""
     bounds = Bounds(state.program)
     return "\n".join(_lines(state, state.tree, bounds, None, (), bounds.start(), 0))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..compiler.ir.loops import Loop, Node, fresh
 from ..compiler.ir.quasiaffine import Affine, All, Comparison
+from ..compiler.ir.tree import Loop, Node, fresh
 from .state import State, find_loop, reindexed, replace_loop, shape
 
 

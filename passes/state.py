@@ -7,8 +7,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import make_map
-from ..compiler.ir.loops import Alloc, Leaf, Loop, Node, leaves, loops, map_leaves, of_program
+from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, Formula
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves, loops, map_leaves
 from .refusal import IllegalTransformError, Refusal
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class State:
 
 def initial(program: Program) -> State:
     """The state of the definition."""
-    return State(program, of_program(program))
+    return State(program, definition_tree(program))
 
 
 def shape(step: str, message: str, remedy: str | None = None) -> IllegalTransformError:

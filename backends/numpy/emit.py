@@ -11,9 +11,9 @@ import re
 from ...compiler.ir.dtype import DTYPES
 from ...compiler.ir.elementary import FUNCTIONS, sequence
 from ...compiler.ir.expr import Read, postorder
+from ...compiler.ir.nest import loop_variable
 from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
 from ...compiler.ir.quasiaffine import Range
-from ...compiler.ir.tree import loop_variable
 from .axes import Axes
 from .elementary import function_text
 from .embed import names_used, runtime_text
@@ -84,7 +84,8 @@ def bind_arguments(program: Program, names: Names, body: Writer) -> None:
             found = [(n, s[1]) for n, s in sources.items() if s is not None and s[0] == parameter]
             if found and len(found) == tensor.rank:
                 targets = [names[n] for n, _ in sorted(found, key=lambda f: f[1])]
-                body.line(f"{', '.join(targets)}{',' if len(targets) == 1 else ''} = {names[parameter]}.shape")
+                shown = f"({targets[0]},)" if len(targets) == 1 else ", ".join(targets)
+                body.line(f"{shown} = {names[parameter]}.shape")
             else:
                 for n, position in found:
                     body.line(f"{names[n]} = {names[parameter]}.shape[{position}]")
@@ -112,8 +113,8 @@ def _emit_order(
         alone = count[stage.tensor] == 1 and not loops
         if not loops:
             body.line("")
-        for line in equation_text(program, stage):
-            body.line(f"# {line}")
+        for line in stage.text.splitlines():
+            body.line(f"# {line.strip()}")
         for tensor in _waiting(program, stage, ready, alone):
             emitter = StageEmitter(program, names, Axes(program, ()), body)
             allocate(emitter, tensor)
@@ -159,30 +160,6 @@ def _emit_shared(
     inner = {**loops, item.position: (variable, Range(variable, lower, upper))}
     _emit_order(program, item.members, names, body, inner, ready)
     body.indent -= 1
-
-
-def equation_text(program: Program, stage: Stage) -> list[str]:
-    """The source lines of a stage's equation."""
-    if stage.span is None:
-        return []
-    lines = program.source.split("\n")
-    first = stage.span.line - 1
-    found = [lines[first].strip()]
-    depth = _depth(lines[first])
-    while (
-        (depth > 0 or found[-1].endswith(("+", "-", "*", "/", "=", ",")))
-        and first + len(found) < len(lines)
-        and len(found) < 6
-    ):
-        following = lines[first + len(found)]
-        depth += _depth(following)
-        found.append(following.strip())
-    return found
-
-
-def _depth(line: str) -> int:
-    code = line.split("#")[0]
-    return sum(code.count(c) for c in "([") - sum(code.count(c) for c in ")]")
 
 
 def module_text(program: Program, names: Names, body: str) -> str:

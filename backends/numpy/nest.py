@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.affine import make_map
 from ...compiler.ir.codegen import Bounds, as_params, without
-from ...compiler.ir.loops import Alloc, Leaf, Loop, Node, leaves
 from ...compiler.ir.program import Extent, Program, Statement
 from ...compiler.ir.quasiaffine import TRUE, Affine, All
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.trampoline import Deep, run
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .axes import Axes
 from .emit import bind_arguments, helper_names, module_text
 from .expressions import Expressions

@@ -103,7 +103,7 @@ class StageEmitter(Expressions):
             for end in found.upper:
                 if any(n in self.axes.vector for n in self.substituted(end).names()):
                     tests.append(f"({index} < {self.integer(end).text})")
-        return " & ".join(tests) or None
+        return alone(tests)
 
     def _body(
         self, node: Reduce, ranges: tuple[Range, ...], exact: list[bool], mask: str | None
@@ -214,6 +214,11 @@ class StageEmitter(Expressions):
         self._accumulate(node, total, Value(part, axes), None, bool(axes))
         self.writer.indent = indent
         return Value(total, axes)
+
+
+def alone(tests: list[str]) -> str | None:
+    """Tests in parentheses as one condition; a single one without them."""
+    return tests[0][1:-1] if len(tests) == 1 else " & ".join(tests) or None
 
 
 def _wrapped(text: str) -> str:

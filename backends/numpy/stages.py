@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Allow, Cast, Expr, Read
+from ...compiler.ir.nest import bind_indices
 from ...compiler.ir.quasiaffine import NEGATED, Affine, Comparison, Range
 from ...compiler.ir.trampoline import run
-from ...compiler.ir.tree import bind
 from .axes import Axes
 from .text import Value, Writer, type_text
 
@@ -32,7 +32,7 @@ class Carried:
 def emit_stage(program: Program, stage: Stage, names: Names, writer: Writer, carried: Carried, alone: bool) -> None:
     """Write a stage. *alone*: it defines its whole tensor, once, outside recurrences."""
     mark = names.mark()
-    binding = bind(stage, {position: variable for position, (variable, _) in carried.loops.items()})
+    binding = bind_indices(stage, {position: variable for position, (variable, _) in carried.loops.items()})
     bound = dict(binding.bound)
     vector = tuple(r.index for r in stage.ranges if r.index not in bound)
     axes = Axes(program, vector)
@@ -57,7 +57,7 @@ def emit_stage(program: Program, stage: Stage, names: Names, writer: Writer, car
         writer.line(f"if {' and '.join(guards)}:")
         inner.indent += 1
     emitter.prepare(stage.value)
-    mask = " & ".join(masks) or None
+    mask = alone(masks)
     start = len(inner.lines)
     if mask is not None and (id(stage.value) in emitter.gathers or not alone):
         inner.line(f"{(name := names.fresh('defined'))} = {mask}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ...passes.dependence import dependences
+from ...passes.show import tree_text
+from ...passes.state import initial
 from ..ir.affine import UndecidedError, make_set
-from ..ir.show import accesses_text, domains_text, relation_text, tensors_text, tree_text
-from ..ir.tree import definition_tree
+from ..ir.show import accesses_text, domains_text, relation_text, tensors_text
 from .common import read_kernels
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def _section(title: str, kernel: Kernel) -> str:
         case "dependences":
             return dependences_text(kernel)
         case _:
-            return tree_text(program, definition_tree(program))
+            return tree_text(initial(program))
 
 
 def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
@@ -107,5 +108,5 @@ def _record(kernel: Kernel) -> dict[str, object]:
             {"kind": kind, "tensor": tensor, "reduction": reduction, "relation": relation}
             for kind, tensor, reduction, relation in _rows(kernel)
         ],
-        "loops": tree_text(program, definition_tree(program)).splitlines(),
+        "loops": tree_text(initial(program)).splitlines(),
     }

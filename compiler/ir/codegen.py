@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import islpy as isl
 
 from .affine import make_set
-from .loops import Leaf, Loop, leaves
+from .tree import Leaf, Loop, leaves
 
 if TYPE_CHECKING:
     from .program import Program

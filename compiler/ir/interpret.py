@@ -27,9 +27,10 @@ from .expr import (
     Select,
     Unary,
 )
-from .loops import Node, of_program, placed
+from .nest import definition_tree
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
+from .tree import Node, placed
 from .walk import walker
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def interpret(
         elif tensor.role == "constant":
             shape = tuple(e.upper[0].constant for e in tensor.extents)
             store.elements[name] = dict(zip(np.ndindex(shape), tensor.values, strict=True))
-    run_tree(store, of_program(program) if tree is None else tree)
+    run_tree(store, definition_tree(program) if tree is None else tree)
     for (tensor, _), fault in store.faults.items():
         if tensor in program.outputs:
             raise fault

@@ -159,7 +159,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Stage:
-    """One equation: `tensor[lefts] = value` for every value of the ranges."""
+    """One equation: `tensor[lefts] = value` for every value of the ranges. *text*: as the author wrote it."""
 
     name: str
     tensor: str
@@ -168,6 +168,7 @@ class Stage:
     value: Expr
     permissions: tuple[str, ...] = ()
     span: Span | None = None
+    text: str = ""
 
 
 def index_expressions(stage: Stage) -> Iterator[tuple[tuple[Range, ...], tuple[Affine, ...]]]:

@@ -211,6 +211,13 @@ def disjunction(*formulas: Formula) -> Formula:
     return next(iter(parts)) if len(parts) == 1 else Some(tuple(parts))
 
 
+def substituted(formula: Formula, values: Mapping[str, Affine]) -> Formula:
+    """The formula with each name in *values* replaced."""
+    if isinstance(formula, Comparison):
+        return Comparison(formula.op, formula.left.substituted(values), formula.right.substituted(values))
+    return type(formula)(tuple(substituted(part, values) for part in formula.parts))
+
+
 def holds(formula: Formula, values: Mapping[str, int]) -> bool:
     """Whether the formula is true at these values."""
     match formula:

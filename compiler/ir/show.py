@@ -25,10 +25,9 @@ from .expr import (
     Unary,
 )
 from .trampoline import Deep, run
-from .tree import Guard, Leaf, Loop, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .dtype import DType
     from .program import Program, Statement
@@ -148,30 +147,6 @@ def element_text(tensor: str, position: Sequence[Affine]) -> str:
 def statement_text(statement: Statement) -> str:
     """`C.acc[i, j] = C.acc[i, j] + f32(A[i, k]) * f32(W[k, j])`."""
     return f"{element_text(statement.tensor, statement.position)} = {expression_text(statement.value)}"
-
-
-def tree_text(program: Program, tree: Sequence[Node]) -> str:
-    """A loop nest, a line for each loop and statement."""
-    statements = {s.name: s for s in program.statements}
-    return "\n".join(_tree_lines(tree, statements, 0))
-
-
-def _tree_lines(nodes: Sequence[Node], statements: dict[str, Statement], depth: int) -> Iterator[str]:
-    pad = "    " * depth
-    for node in nodes:
-        match node:
-            case Loop():
-                yield f"{pad}{node.head()}:"
-                yield from _tree_lines(node.body, statements, depth + 1)
-            case Guard():
-                yield f"{pad}if {node.condition}:"
-                yield from _tree_lines(node.body, statements, depth + 1)
-            case Leaf():
-                statement = statements[node.statement]
-                bound = dict(zip(statement.iterators, node.instance, strict=True))
-                changed = [f"{n} = {a}" for n, a in bound.items() if a.bare != n]
-                where = f"   where {', '.join(changed)}" if changed else ""
-                yield f"{pad}{statement_text(statement)}{where}"
 
 
 def domains_text(program: Program) -> str:

@@ -1,188 +1,145 @@
-"""The loop tree: in which order the instances of a program's statements run."""
+"""The loop tree: a schedule as nested loops with placed statements. Immutable; isl objects inside.
+
+A `Leaf` is one placed copy of a statement: the loops around it, its domain over them, and the instance of the
+statement that each of its points runs. Where work is computed again that map is not injective, and nothing else
+is special about it. Bounds of loops are not stored: they follow from the domains of the leaves below.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-from .affine import UndecidedError, decide, make_set
-from .program import Extent, Nested, Program, Stage, Statement, stages_of
-from .quasiaffine import NEGATED, TRUE, Affine, Comparison, Formula, Range, conjunction, end_text
+from .affine import make_map
+from .quasiaffine import Affine, All
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    import islpy as isl
+
+    from .program import Program
+
+Kind = Literal["serial", "parallel", "vector", "unroll", "bind", "block"]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop over integers. Its range is the intersection of all ends, or their hull where *hull* is set."""
-
-    index: str
-    lower: tuple[Affine, ...]
-    upper: tuple[Affine, ...]
-    body: tuple[Node, ...]
-    descending: bool = False
-    hull: bool = False
-
-    def interval(self, values: Mapping[str, int]) -> range:
-        """The values of the index, in the order in which they run."""
-        low = (min if self.hull else max)(a.evaluate(values) for a in self.lower)
-        high = (max if self.hull else min)(b.evaluate(values) for b in self.upper)
-        return range(high - 1, low - 1, -1) if self.descending else range(low, high)
-
-    def head(self) -> str:
-        """`for i in 0..N`."""
-        low = end_text("min" if self.hull else "max", self.lower)
-        high = end_text("max" if self.hull else "min", self.upper)
-        return f"for {self.index} in {low}..{high}{', descending' if self.descending else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """The body runs where the condition holds."""
-
-    condition: Formula
-    body: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Leaf:
-    """A statement; *instance* gives its iterators in terms of the loops around it."""
+    """A placed statement. *indices*: the loops around it, outermost first; *instance*: its iterators over them."""
 
     statement: str
+    indices: tuple[str, ...]
+    domain: isl.Set
     instance: tuple[Affine, ...]
 
 
-Node = Loop | Guard | Leaf
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop; its index is unique in the tree. *fused*: printed as one loop with the only loop inside it."""
+
+    index: str
+    body: tuple[Node, ...]
+    kind: Kind = "serial"
+    descending: bool = False
+    fused: bool = False
+    # What the mark is bound to, for kind bind ("grid.x").
+    target: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """How the common loops of a recurrence fix a stage's indices.
+@dataclass(frozen=True, eq=False)
+class Alloc:
+    """Inside, the tensor is private: one buffer for each iteration of the loops around."""
 
-    *bound*: indices as expressions of loop variables. *conditions*: what must hold besides, for an instance
-    of the stage to run at this point of the loops.
+    tensor: str
+    body: tuple[Node, ...]
+
+
+Node = Loop | Leaf | Alloc
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A leaf with its surroundings: the loops around it, its place among its neighbours at each level, private tensors.
+
+    *places* has one entry more than *loops*. *scopes*: private tensor -> the number of loops around its buffer.
     """
 
-    bound: Mapping[str, Affine]
-    conditions: tuple[Comparison, ...]
+    leaf: Leaf
+    loops: tuple[Loop, ...]
+    places: tuple[int, ...]
+    scopes: tuple[tuple[str, int], ...]
+
+    def scope(self, tensor: str) -> tuple[str, ...]:
+        """The loops whose iterations have a buffer each for this tensor (none: it is shared)."""
+        found = dict(self.scopes).get(tensor, 0)
+        return tuple(loop.index for loop in self.loops[:found])
 
 
-def bind(stage: Stage, loops: Mapping[int, str]) -> Binding:
-    """Bind a stage's indices to the loops over positions of its tensor (position -> loop variable)."""
-    bound: dict[str, Affine] = {}
-    conditions: list[Comparison] = []
-    own = {r.index for r in stage.ranges}
-    for position, variable in loops.items():
-        left = stage.lefts[position]
-        free = [n for n in left.names() if n in own and n not in bound]
-        if len(free) == 1 and dict(left.terms).get(free[0]) == 1:
-            rest = left - Affine.name(free[0])
-            bound[free[0]] = Affine.name(variable) - rest.substituted(bound)
+def leaves(nodes: Sequence[Node]) -> Iterator[Leaf]:
+    """The leaves in the order of the text."""
+    for node in nodes:
+        if isinstance(node, Leaf):
+            yield node
         else:
-            conditions.append(Comparison("==", left, Affine.name(variable)))
-    for found in stage.ranges:
-        if found.index in bound:
-            index = Affine.name(found.index)
-            conditions += [Comparison(">=", index, end) for end in found.lower]
-            conditions += [Comparison("<", index, end) for end in found.upper]
-    fixed = tuple(Comparison(c.op, c.left.substituted(bound), c.right.substituted(bound)) for c in conditions)
-    return Binding(bound, fixed)
+            yield from leaves(node.body)
 
 
-def loop_variable(stages: Sequence[Stage], position: int, used: Sequence[str]) -> str:
-    """A name for a common loop: an index that stands at this position, and elsewhere in none of the stages."""
-    bare = [s.lefts[position].bare for s in stages]
-    for name in bare:
-        if name is None or name in used or not any(name in {r.index for r in s.ranges} for s in stages):
-            continue
-        if all(name not in {r.index for r in s.ranges} or b == name for s, b in zip(stages, bare, strict=True)):
-            return name
-    indices = {r.index for s in stages for r in s.ranges}
-    number = len(used)
-    while (name := f"step{number}") in indices:
+def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
+    """The loops, outer ones first."""
+    for node in nodes:
+        if isinstance(node, Loop):
+            yield node
+        if not isinstance(node, Leaf):
+            yield from loops(node.body)
+
+
+def placed(nodes: Sequence[Node]) -> tuple[Placed, ...]:
+    """Every leaf with its surroundings, in the order of the text."""
+    return tuple(_placed(nodes, (), (), (), 0))
+
+
+def _placed(
+    nodes: Sequence[Node],
+    around: tuple[Loop, ...],
+    places: tuple[int, ...],
+    scopes: tuple[tuple[str, int], ...],
+    first: int,
+) -> Iterator[Placed]:
+    # An Alloc opens no level: its members take their places among its neighbours.
+    place = first
+    for node in nodes:
+        match node:
+            case Leaf():
+                yield Placed(node, around, (*places, place), scopes)
+                place += 1
+            case Loop():
+                yield from _placed(node.body, (*around, node), (*places, place), scopes, 0)
+                place += 1
+            case Alloc():
+                yield from _placed(node.body, around, places, (*scopes, (node.tensor, len(around))), place)
+                place += width(node.body)
+
+
+def width(nodes: Sequence[Node]) -> int:
+    """How many places a body takes among its neighbours."""
+    return sum(width(n.body) if isinstance(n, Alloc) else 1 for n in nodes)
+
+
+def instance_map(program: Program, leaf: Leaf) -> isl.Map:
+    """{ [indices] -> statement[iterators] }."""
+    whole = make_map(program.sizes, leaf.indices, leaf.instance, All(), target=leaf.statement)
+    return whole.intersect_domain(leaf.domain)
+
+
+def fresh(wanted: str, taken: Collection[str]) -> str:
+    """The name, or the name with the first number that makes it new."""
+    name, number = wanted, 1
+    while name in taken:
         number += 1
+        name = f"{wanted}{number}"
     return name
 
 
-def definition_tree(program: Program) -> tuple[Node, ...]:
-    """The order of the definition: each equation in a nest of its own, recurrences under common loops."""
-    return tuple(node for item in program.order for node in _placed(program, item, {}, ()))
-
-
-def _placed(program: Program, item: Nested, loops: Mapping[int, str], around: tuple[Range, ...]) -> Iterator[Node]:
-    if isinstance(item, str):
-        yield from _stage_nest(program, program.stage(item), loops, around)
-        return
-    stages = [program.stage(name) for name in stages_of((item,))]
-    variable = loop_variable(stages, item.position, tuple(loops.values()))
-    inner = {**loops, item.position: variable}
-    extent = item.extent or Extent.of(Affine())
-    # A hull of several ends says less than a range; only a single end may be relied on.
-    lower = extent.lower if len(extent.lower) == 1 else ()
-    upper = extent.upper if len(extent.upper) == 1 else ()
-    inside = (*around, Range(variable, lower, upper))
-    body = tuple(node for member in item.members for node in _placed(program, member, inner, inside))
-    yield Loop(variable, extent.lower, extent.upper, body, item.descending, hull=True)
-
-
-def _stage_nest(program: Program, stage: Stage, loops: Mapping[int, str], around: tuple[Range, ...]) -> Iterator[Node]:
-    binding = bind(stage, loops)
-    free = tuple(r for r in stage.ranges if r.index not in binding.bound)
-    inside = {r.index for r in free}
-    conditions = [c for c in binding.conditions if not _implied(program, c, around)]
-    early = [c for c in conditions if not inside & {*c.left.names(), *c.right.names()}]
-    late = [c for c in conditions if c not in early]
-    body = _statements_nest(program.statements_of(stage.name), len(stage.ranges), binding.bound)
-    if late:
-        body = (Guard(conjunction(*late), body),)
-    for found in reversed(free):
-        body = (_loop(found, body, binding.bound),)
-    yield from (Guard(conjunction(*early), body),) if early else body
-
-
-def _implied(program: Program, condition: Comparison, around: tuple[Range, ...]) -> bool:
-    """Whether the loops around it ensure a condition on their indices."""
-    names = tuple(r.index for r in around)
-    if any(n not in (*names, *program.sizes) for n in (*condition.left.names(), *condition.right.names())):
-        return False
-    against = Comparison(NEGATED[condition.op], condition.left, condition.right)
-    parts = (program.context, against, *(r.formula() for r in around))
-    try:
-        return decide(make_set(program.sizes, names, conjunction(*parts)).is_empty)
-    except UndecidedError:
-        return False
-
-
-def _substituted(formula: Formula, values: Mapping[str, Affine]) -> Formula:
-    if isinstance(formula, Comparison):
-        return Comparison(formula.op, formula.left.substituted(values), formula.right.substituted(values))
-    return type(formula)(tuple(_substituted(part, values) for part in formula.parts))
-
-
-def _loop(found: Range, body: tuple[Node, ...], bound: Mapping[str, Affine]) -> Loop:
-    lower = tuple(a.substituted(bound) for a in found.lower)
-    upper = tuple(b.substituted(bound) for b in found.upper)
-    return Loop(found.index, lower, upper, body)
-
-
-def _statements_nest(statements: Sequence[Statement], depth: int, bound: Mapping[str, Affine]) -> tuple[Node, ...]:
-    """Statements in order; neighbours that run over the same further index share its loop."""
-    nodes: list[Node] = []
-    i = 0
-    while i < len(statements):
-        statement = statements[i]
-        if len(statement.ranges) == depth:
-            instance = tuple(bound.get(n, Affine.name(n)) for n in statement.iterators)
-            leaf = Leaf(statement.name, instance)
-            guard = _substituted(statement.guard, bound)
-            nodes.append(leaf if guard == TRUE else Guard(guard, (leaf,)))
-            i += 1
-            continue
-        found = statement.ranges[depth]
-        j = i
-        while j < len(statements) and len(statements[j].ranges) > depth and statements[j].ranges[depth] == found:
-            j += 1
-        nodes.append(_loop(found, _statements_nest(statements[i:j], depth + 1, bound), bound))
-        i = j
-    return tuple(nodes)
+def map_leaves(nodes: Sequence[Node], change: Callable[[Leaf], Node]) -> tuple[Node, ...]:
+    """The tree with every leaf replaced by change(leaf)."""
+    return tuple(change(n) if isinstance(n, Leaf) else replace(n, body=map_leaves(n.body, change)) for n in nodes)

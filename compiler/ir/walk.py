@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Bounds
-from .loops import Leaf, Loop, Node, width
+from .tree import Leaf, Loop, Node, width
 
 if TYPE_CHECKING:
     import islpy as isl
