@@ -27,9 +27,7 @@ def main():
     Y = kernel(A, W)
 
     print(f"kernel {kernel.signature}\n")
-    print(
-        "its loops, as the definition runs them (par: iterations independent; red: they add up; seq: one after another):"
-    )
+    print("its loops, as the definition runs them (par: independent; red: they add up; seq: in order):")
     print("\n".join(f"    {line}" for line in str(tw.Schedule(kernel)).splitlines()))
     print(f"\nY = matmul_silu(A, W) on {A.shape[0]} x {A.shape[1]} x {W.shape[1]}:")
     print("\n".join(f"    {line}" for line in str(Y[:4, :6].astype(np.float32)).splitlines()))

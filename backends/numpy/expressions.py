@@ -208,4 +208,4 @@ class Expressions(Reads):
 
 
 def _both(mask: str | None, condition: str) -> str:
-    return condition if mask is None else f"{mask} & {condition}"
+    return condition if mask is None else f"({mask}) & ({condition})"

@@ -111,7 +111,7 @@ class Reads(Positions):
         # Where another axis has no positions, nothing is read.
         empty = [self.axes.box[n] for n in self.axes.vector if n not in value.axes]
         tests = [f"({self._length_text(*ends)} > 0)" for ends in empty if not self._never_empty(ends)]
-        wanted = " & ".join([*([wanted] if wanted else []), *tests]) or "True"
+        wanted = " & ".join([*([f"({wanted})"] if wanted and tests else [wanted] if wanted else []), *tests]) or "True"
         call = f"checked({value.text}, {low}, {high}, {node.tensor!r}, {text!r}, {wanted}, {{{found}}})"
         return self.named(Value(call, value.axes), "p")
 

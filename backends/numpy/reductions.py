@@ -103,7 +103,7 @@ class StageEmitter(Expressions):
             for end in found.upper:
                 if any(n in self.axes.vector for n in self.substituted(end).names()):
                     tests.append(f"({index} < {self.integer(end).text})")
-        return alone(tests)
+        return joined_tests(tests)
 
     def _body(
         self, node: Reduce, ranges: tuple[Range, ...], exact: list[bool], mask: str | None
@@ -115,7 +115,7 @@ class StageEmitter(Expressions):
             self.writer.line(f"{(name := self.names.fresh('inside'))} = {counts}")
             counts = name
         if counts is not None:
-            inner = counts if mask is None else f"{mask} & {counts}"
+            inner = counts if mask is None else f"({mask}) & ({counts})"
         value = yield self.emit(node.body, inner)
         return value, counts
 
@@ -216,7 +216,7 @@ class StageEmitter(Expressions):
         return Value(total, axes)
 
 
-def alone(tests: list[str]) -> str | None:
+def joined_tests(tests: list[str]) -> str | None:
     """Tests in parentheses as one condition; a single one without them."""
     return tests[0][1:-1] if len(tests) == 1 else " & ".join(tests) or None
 

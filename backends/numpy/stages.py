@@ -57,7 +57,7 @@ def emit_stage(program: Program, stage: Stage, names: Names, writer: Writer, car
         writer.line(f"if {' and '.join(guards)}:")
         inner.indent += 1
     emitter.prepare(stage.value)
-    mask = alone(masks)
+    mask = joined_tests(masks)
     start = len(inner.lines)
     if mask is not None and (id(stage.value) in emitter.gathers or not alone):
         inner.line(f"{(name := names.fresh('defined'))} = {mask}")
