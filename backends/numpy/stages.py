@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .naming import Names
 
 
-from .reductions import StageEmitter
+from .reductions import StageEmitter, joined_tests
 
 
 @dataclass(frozen=True)

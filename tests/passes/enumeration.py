@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import random
 from functools import cache
-from itertools import product
+from itertools import islice, product, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tilewright as tw
 from tilewright.compiler.ir.expr import Binary, Compare, Const, Index, Logic, Partial, Read, Select, children
+from tilewright.compiler.ir.program import stages_of
 from tilewright.compiler.ir.quasiaffine import holds
-from tilewright.compiler.ir.tree import Guard, Leaf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tilewright.compiler.ir.expr import Expr
-    from tilewright.compiler.ir.program import Program, Statement
-    from tilewright.compiler.ir.tree import Node
+    from tilewright.compiler.ir.program import Nested, Program, Statement
+    from tilewright.compiler.ir.quasiaffine import Range
 
 ROOT = Path(__file__).parents[2]
 FILES = [*sorted((ROOT / "examples").glob("*.tx")), *sorted((ROOT / "tests/kernels").glob("*.tx"))]
@@ -73,40 +73,77 @@ Element = tuple[str, tuple[int, ...]]
 # What runs, in order.
 
 
-def instances(nodes: Sequence[Node], values: dict[str, int]) -> Iterator[Instance]:
-    """(statement, iterators) in the order in which a loop tree runs them."""
-    for node in nodes:
-        if isinstance(node, Leaf):
-            yield node.statement, tuple(a.evaluate(values) for a in node.instance)
-        elif isinstance(node, Guard):
-            if holds(node.condition, values):
-                yield from instances(node.body, values)
-        else:
-            lows, highs = [a.evaluate(values) for a in node.lower], [b.evaluate(values) for b in node.upper]
-            low, high = (min(lows), max(highs)) if node.hull else (max(lows), min(highs))
-            span = range(low, high)
-            for value in reversed(span) if node.descending else span:
-                yield from instances(node.body, {**values, node.index: value})
+def span(each: Range, values: Mapping[str, int]) -> range:
+    """The values of an index."""
+    return range(max(a.evaluate(values) for a in each.lower), min(b.evaluate(values) for b in each.upper))
+
+
+def points(ranges: Sequence[Range], values: dict[str, int], limit: int = 1 << 30) -> list[dict[str, int]]:
+    """*values* with the indices of the ranges, in lexicographic order, up to about *limit* of them."""
+    found = [values]
+    for each in ranges:
+        found = list(islice(({**p, each.index: v} for p in found for v in span(each, p)), limit))
+    return found
 
 
 def in_domain(program: Program, sizes: Mapping[str, int], limit: int) -> set[Instance] | None:
     """Every instance by the ranges of its statement and its guard; None where there are more than *limit*."""
     found: set[Instance] = set()
     for statement in program.statements:
-        points: list[dict[str, int]] = [dict(sizes)]
-        for each in statement.ranges:
-            points = [
-                {**p, each.index: v}
-                for p in points
-                for v in range(max(a.evaluate(p) for a in each.lower), min(b.evaluate(p) for b in each.upper))
-            ]
-            if len(points) > limit:
-                return None
-        held = [p for p in points if holds(statement.condition, p)]
+        every = points(statement.ranges, dict(sizes), limit + 1)
+        held = [p for p in every if holds(statement.guard, p)]
         found |= {(statement.name, tuple(p[n] for n in statement.iterators)) for p in held}
-        if len(found) > limit:
+        if len(every) > limit or len(found) > limit:
             return None
     return found
+
+
+def instances(program: Program, sizes: Mapping[str, int]) -> list[Instance]:
+    """Every instance in the order of the definition: a nest for each equation, common loops for a recurrence."""
+    return [found for item in program.order for found in _of_item(program, item, sizes, {})]
+
+
+def _of_item(program: Program, item: Nested, sizes: Mapping[str, int], fixed: Mapping[int, int]) -> Iterator[Instance]:
+    if isinstance(item, str):
+        statements = program.statements_of(item)
+        for point in _of_stage(program, item, sizes, fixed):
+            yield from _nest(statements, len(program.stage(item).ranges), point)
+        return
+    stages = tuple(stages_of((item,)))
+    values = {
+        program.stage(name).lefts[item.position].evaluate(point)
+        for name in stages
+        for point in _of_stage(program, name, sizes, fixed)
+    }
+    for value in sorted(values, reverse=item.descending):
+        for member in item.members:
+            yield from _of_item(program, member, sizes, {**fixed, item.position: value})
+
+
+def _of_stage(
+    program: Program, name: str, sizes: Mapping[str, int], fixed: Mapping[int, int]
+) -> Iterator[dict[str, int]]:
+    """The values of an equation's indices at which it defines the elements with these positions."""
+    stage = program.stage(name)
+    for point in points(stage.ranges, dict(sizes)):
+        if all(stage.lefts[place].evaluate(point) == value for place, value in fixed.items()):
+            yield point
+
+
+def _nest(statements: Sequence[Statement], depth: int, values: dict[str, int]) -> Iterator[Instance]:
+    """Statements in turn; neighbours that run over the same further index share its loop."""
+    while statements:
+        first, *others = statements
+        if len(first.ranges) == depth:
+            if holds(first.guard, values):
+                yield first.name, tuple(values[n] for n in first.iterators)
+            statements = others
+            continue
+        each = first.ranges[depth]
+        together = list(takewhile(lambda s, each=each: each in s.ranges[depth : depth + 1], statements))
+        for value in span(each, values):
+            yield from _nest(together, depth + 1, {**values, each.index: value})
+        statements = statements[len(together) :]
 
 
 # What an instance touches.

@@ -11,7 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir import interpret as interpreter
-from tilewright.compiler.ir.tree import definition_tree
+from tilewright.compiler.ir.nest import definition_tree
 from tilewright.passes.dependence import dependences, time_maps
 
 from .enumeration import INSTANCES, KERNELS, Element, Instance, chosen_sizes, in_domain, instances, touched
@@ -71,11 +71,10 @@ def fixed(relation: isl.Map, sizes: Mapping[str, int]) -> set[tuple[tuple[int, .
 @pytest.mark.parametrize("name", KERNELS)
 def test_dependences_are_those_of_an_enumeration(name: str) -> None:
     program = KERNELS[name]
-    tree = definition_tree(program)
     relations = dependences(program)
     assert len({(d.source, d.target, d.kind, d.tensor) for d in relations}) == len(relations)
     for sizes in chosen_sizes(name):
-        order = list(instances(tree, dict(sizes)))
+        order = instances(program, sizes)
         pairs, reductions = expected(program, sizes, order)
         got: Pairs = {}
         got_reductions: Pairs = {}
@@ -97,10 +96,9 @@ def test_the_definition_writes_everything_once_and_before_it_is_read(name: str) 
     statements = {s.name: s for s in program.statements}
     held = {t.name for t in program.tensors.values() if t.role in ("input", "constant")}
     totals = {t.name for t in program.tensors.values() if t.role == "accumulator"}
-    tree = definition_tree(program)
     for sizes in chosen_sizes(name):
         done: set[Element] = set()
-        for each, point in instances(tree, dict(sizes)):
+        for each, point in instances(program, sizes):
             values = {**sizes, **dict(zip(statements[each].iterators, point, strict=True))}
             written, seen = touched(program, statements[each], values, totals=False)
             assert not {e for e in seen - done if e[0] not in held}, (sizes, each, point)
@@ -136,8 +134,7 @@ def test_access_relations_are_those_of_an_enumeration(name: str) -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_times_are_distinct_and_in_the_order_of_the_interpreter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program = KERNELS[name]
-    tree = definition_tree(program)
-    maps = time_maps(program, tree)
+    maps = time_maps(program, definition_tree(program))
     assert set(maps) == {s.name for s in program.statements}
     statements = {id(s.value): s for s in program.statements}
     assert len(statements) == len(program.statements)
@@ -153,7 +150,7 @@ def test_times_are_distinct_and_in_the_order_of_the_interpreter(name: str, monke
     for sizes in chosen_sizes(name):
         ran.clear()
         interpreter.interpret(program, random_inputs(program, sizes, 0), sizes, {})
-        order = list(instances(tree, dict(sizes)))
+        order = instances(program, sizes)
         assert ran == order, sizes
         assert len(order) == len(set(order)), sizes
         assert set(order) == in_domain(program, sizes, 10 * INSTANCES), sizes
