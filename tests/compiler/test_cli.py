@@ -56,14 +56,14 @@ USAGE = {
     "unknown target": (["emit", "good.tx", "--target", "cuda"], "'cuda' is not 'numpy'"),
     "output folder": (["emit", "good.tx", "-o", "."], "cannot write .: Is a directory"),
     "two files to emit": (["emit", "good.tx", "bad.tx"], "unexpected extra argument (bad.tx)"),
-    "size without a value": (["run", "good.tx", "--size", "N"], "--size takes NAME=VALUE, not 'N'"),
+    "size without a value": (["run", "good.tx", "--size", "N"], "--size takes NAME=VALUE, one or more"),
     "size with nothing": (["run", "good.tx", "--size", "N="], "--size takes NAME=VALUE, not 'N='"),
     "negative size": (["run", "good.tx", "--size", "N=-1"], "a whole number of at least 0, not '-1'"),
     "fractional size": (["run", "good.tx", "--size", "N=1.5"], "a whole number of at least 0, not '1.5'"),
     "superscript size": (["run", "good.tx", "--size", "N=²"], "a whole number of at least 0, not '²'"),
     "unknown size": (["run", "good.tx", "--size", "M=3"], "nothing is called 'M'; there are N"),
-    "no size last": (["run", "good.tx", "--size"], "--size"),
-    "no input before size": (["run", "good.tx", "--input", "--size", "N=3"], "--input"),
+    "no size last": (["run", "good.tx", "--size"], "--size takes NAME=VALUE, one or more"),
+    "no input before size": (["run", "good.tx", "--input", "--size", "N=3"], "--input takes NAME=VALUE, one or more"),
     "impossible size": (["run", str(EXAMPLES / "attention_gqa.tx"), "--size", "H=3"], "no sizes fit H=3"),
     "unknown scalar": (["run", "good.tx", "--scalar", "b=1"], "nothing is called 'b'; there are a"),
     "scalar of letters": (["run", "good.tx", "--scalar", "a=x"], "--scalar a takes a number, not 'x'"),
@@ -193,7 +193,7 @@ def test_show_without_options_prints_tensors_and_loops(folder: Path) -> None:
     assert result.stdout == (
         "kernel f(X: f32[N], a: f32) -> (Y: f32[N])\n"
         "\ntensors\n  input        X: f32[N]\n  output       Y: f32[N]\n"
-        "\nloops\n  for i in 0..N:\n      Y[i] = a * X[i] + 1\n"
+        "\nloops\n  for Y.i in 0..N:\n      Y[i] = a * X[i] + 1\n"
     )
 
 

@@ -33,8 +33,8 @@ def inputs_of(dtype: str, count: int, seed: int) -> Any:
 
 # The stream of PCG64(0): its first five words give these values in each of the types.
 FIRST: dict[str, list[Any]] = {
-    "f64": [0.5478467492858172, -0.9208531449445188, -1.8361059042552212, -1.9338894578858836, 1.2530809568010897],
-    "f32": [0.5478465557098389, -0.9208533763885498, -1.8361060619354248, -1.933889627456665, 1.2530808448791504],
+    "f64": [0.5478467492858172, -0.9208531449445185, -1.8361059042552212, -1.9338894578858836, 1.2530809568010897],
+    "f32": [0.5478466749191284, -0.9208532571792603, -1.8361059427261353, -1.9338895082473755, 1.2530808448791504],
     "f16": [0.5478515625, -0.9208984375, -1.8359375, -1.93359375, 1.2529296875],
     "bf16": [0.546875, -0.921875, -1.8359375, -1.9375, 1.25],
     "f8e4m3": [0.5625, -0.9375, -1.875, -1.875, 1.25],
@@ -73,11 +73,11 @@ def test_values_are_spread_over_their_range(dtype: str) -> None:
         assert set(array.tolist()) == set(range(low, high + 1))
 
 
-def test_floats_fill_a_grid_of_24_bits() -> None:
+def test_floats_fill_a_grid_of_25_bits() -> None:
     array = inputs_of("f32", 4000, 3)
-    steps = (array.astype(np.float64) + 2) * 2**22
+    steps = (array.astype(np.float64) + 2) * 2**23
     assert (steps == np.floor(steps)).all()
-    assert all(1500 < ((steps.astype(np.int64) >> bit) & 1).sum() < 2500 for bit in range(24))
+    assert all(1500 < ((steps.astype(np.int64) >> bit) & 1).sum() < 2500 for bit in range(25))
 
 
 def test_inputs_follow_one_another_in_the_order_of_the_declaration() -> None:
@@ -91,9 +91,9 @@ def test_a_bundle_of_inputs_keeps_its_bits() -> None:
     program = KERNELS["kernels/attention_paged:attention_paged"]
     sizes = {"B": 2, "D": 3, "PG": 4, "NP": 2}
     assert {n: digest(a) for n, a in random_inputs(program, sizes, 0).items()} == {
-        "q": "49e774ef84c45760",
-        "K": "7f1b70c6314faf43",
-        "V": "b27c9f63da441be7",
+        "q": "1f02e24aff472ec8",
+        "K": "bbb9e4cc29d618be",
+        "V": "df6fbada8da26017",
         "page": "ca55b9b011b8de17",
         "len": "c9a12de69d6a6546",
     }
