@@ -37,6 +37,7 @@ _HOME = {
     "IllegalTransformError": "passes.refusal",
     "Refusal": "passes.refusal",
 }
+_MODULES = {"testing": "compiler.testing"}
 __all__ = [
     "ArgumentError",
     "CompiledKernel",
@@ -54,6 +55,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f".{_MODULES[name]}", __name__)
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

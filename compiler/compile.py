@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..passes.refusal import IllegalTransformError, Refusal
+from ..passes.verify import Certificate, verify
 from .kernel import Kernel, call_with
 
 if TYPE_CHECKING:
@@ -20,12 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CompiledKernel:
-    """A kernel compiled for a target. *source*: the emitted text; *trace*: the steps of its schedule."""
+    """A kernel compiled for a target.
+
+    *source*: the emitted text; *trace*: the steps of its schedule; *certificate*: what the final check proved of them
+    (None for the definition itself).
+    """
 
     kernel: Kernel
     target: str
     source: str = field(repr=False)
     trace: tuple[Step, ...] = ()
+    certificate: Certificate | None = None
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -40,7 +46,8 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
     """Compile a kernel, in the order of a schedule (None: the definition, vectorised).
 
     Raises:
-        IllegalTransformError: the target cannot say this kernel (rule target).
+        IllegalTransformError: the target cannot say this kernel (rule target), or the final check failed: a schedule
+            that was built step by step does not come to that.
         ValueError: the schedule is of another kernel, or there is no such target.
     """
     if target != "numpy":
@@ -53,6 +60,7 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
         if statement.reduction is not None and statement.reduction.order.kind == "mma":
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span))
+    certificate = verify(kernel.program, schedule.state.tree)
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
     source = emit_nest(kernel.program, schedule.state.tree, heading)
-    return CompiledKernel(kernel, target, source, schedule.trace)
+    return CompiledKernel(kernel, target, source, schedule.trace, certificate)

@@ -15,7 +15,7 @@ from ..passes.legality import Report, examine
 from ..passes.refusal import IllegalTransformError
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.split import split as split_loop
-from ..passes.state import State, initial, shape
+from ..passes.state import State, initial, path_to, shape
 from .ir.tree import leaves, loops
 
 if TYPE_CHECKING:
@@ -132,8 +132,9 @@ class Schedule:
 
         Raises:
             IllegalTransformError: a step is illegal for this kernel.
+            ValueError: the text is no trace.
         """
-        steps = [Step(n, tuple(a)) for n, a in json.loads(trace)] if isinstance(trace, str) else trace
+        steps = _steps_of(trace) if isinstance(trace, str) else trace
         schedule = cls(kernel)
         for step in steps:
             schedule._take(step)
@@ -147,10 +148,28 @@ class Schedule:
 
     def _take(self, step: Step) -> Any:
         candidate, result = _apply(self.state, step)
-        require_legal(str(step), candidate, lambda limit: self._smaller(step, limit))
+        try:
+            require_legal(str(step), candidate, lambda limit: self._smaller(step, limit))
+        except IllegalTransformError as error:
+            remedy = error.refusal.remedy or self._alternative(step)
+            raise IllegalTransformError(replace(error.refusal, remedy=remedy)) from None
         self._states.append(candidate)
         self._trace.append(step)
         return result
+
+    def _alternative(self, step: Step) -> str | None:
+        """A step that is legal where this one is not, found by trying the near ones."""
+        for steps in alternatives(self.state, step):
+            state = self.state
+            try:
+                for attempt in steps:
+                    state, _ = _apply(state, attempt)
+            except IllegalTransformError:
+                continue
+            report = examine(state)
+            if not (report.violations or report.unwritten or report.repeated):
+                return ", then ".join(map(str, steps))
+        return None
 
     def _smaller(self, last: Step, limit: int) -> State | None:
         """The asked-for state with every tile size cut to the limit, unchecked; None where that cannot be built."""
@@ -169,8 +188,8 @@ class Schedule:
 
     def split(self, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[str, str]:
         """Split a loop into blocks of *factor*; returns (outer, inner), the loop's name with o and i, or *names*."""
-        given = None if names is None else (str(names[0]), str(names[1]))
-        return self._take(Step("split", (str(loop), factor, given)))
+        given = None if names is None else tuple(str(n) for n in names)
+        return self._take(Step("split", (str(loop), factor) if given is None else (str(loop), factor, given)))
 
     def tile(
         self, a: str, b: str, factor_a: int, factor_b: int, names: Sequence[str] | None = None
@@ -209,7 +228,7 @@ class Schedule:
 
     def merge(self, first: str, second: str, shift: int = 0) -> str:
         """Run two neighbouring loops as one (loop fusion), the second's iteration i at i + shift."""
-        self._take(Step("merge", (str(first), str(second), shift)))
+        self._take(Step("merge", (str(first), str(second), shift) if shift else (str(first), str(second))))
         return str(first)
 
     def distribute(self, loop: str) -> tuple[str, ...]:
@@ -245,6 +264,30 @@ class Schedule:
         self._take(Step("bind", (str(loop), target)))
 
 
+def alternatives(state: State, step: Step) -> list[list[Step]]:
+    """Steps near a refused one, the nearest first."""
+    names = [a for a in step.arguments if isinstance(a, str)]
+    if step.name == "compute_at":
+        around = [loop.index for loop in path_to(state.tree, names[1])][:-1]
+        return [[Step("compute_at", (names[0], loop))] for loop in reversed(around)]
+    if step.name == "merge":
+        return [[Step("merge", (*names, by))] for by in (1, -1, 2, -2, 3, -3, 4, -4)]
+    if step.name == "reorder" and len(names) == 2:
+        inner, outer = names
+        return [[Step("skew", (inner, outer, by)), step] for by in (1, 2)]
+    if step.name == "reverse":
+        report = examine(state)
+        return [[Step("reverse", (name,))] for name in state.loop_names if report.loop_class(name) == "par"]
+    return []
+
+
+def _steps_of(text: str) -> list[Step]:
+    try:
+        return [Step(str(name), tuple(arguments)) for name, arguments in json.loads(text)]
+    except (ValueError, TypeError):
+        raise ValueError("this is no trace: a trace is a JSON list of [step, [arguments]]") from None
+
+
 def _limited(step: Step, limit: int) -> Step:
     if step.name != "split" or not isinstance(step.arguments[1], int):
         return step
@@ -268,7 +311,9 @@ def _apply(state: State, step: Step) -> tuple[State, Any]:
 
 
 def _split(state: State, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[State, tuple[str, str]]:
-    return split_loop(state, loop, factor, None if names is None else (names[0], names[1]))
+    if names is not None and (isinstance(names, str) or len(names) != 2):
+        raise shape(f"split({loop}, {factor})", "names= takes two names")
+    return split_loop(state, loop, factor, None if names is None else (str(names[0]), str(names[1])))
 
 
 _STEPS: dict[str, Callable[..., Any]] = {

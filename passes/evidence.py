@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import islpy as isl
@@ -11,7 +11,7 @@ import numpy as np
 from ..compiler.ir.affine import least_point
 from ..compiler.ir.interpret import OutsideError, interpret
 from ..compiler.ir.quasiaffine import holds
-from ..compiler.ir.show import element_text
+from ..compiler.ir.show import element_text, expression_text
 from ..compiler.ir.span import Source, Span
 from .legality import Violation, examine
 from .refusal import Place, Refusal, Witness
@@ -19,7 +19,7 @@ from .refusal import Place, Refusal, Witness
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from ..compiler.ir.program import Program, Statement, Tensor
+    from ..compiler.ir.program import Access, Program, Statement, Tensor
     from ..compiler.ir.tree import Placed
     from .state import State
 
@@ -72,9 +72,9 @@ def with_evidence(
 
     *smaller(limit)*: the asked-for state with every tile size cut to the limit, or None.
     """
-    from dataclasses import replace
-
     program = asked.program
+    own = smallest(program, violation)
+    refusal = replace(refusal, message=message(program, violation, own), places=places(program, violation, own))
     best: tuple[State, Violation, Clash, int] | None = None
     for limit in (1, 2, 3, 0):
         state = asked if limit == 0 else smaller(limit)
@@ -88,17 +88,17 @@ def with_evidence(
         ):
             best = state, found, clash, limit
     if best is None:
-        return replace(refusal, places=places(program, violation))
+        return refusal
     state, found, clash, limit = best
     case = " ".join(f"{n}={v}" for n, v in clash.sizes.items()) + (
         f", tiles of at most {limit}" if limit and smaller(0) else ""
     )
     return replace(
         refusal,
-        places=places(program, violation),
         case=case,
+        searched=True,
         instances=_instances(program, found, clash),
-        witness=_witness(state, clash.sizes),
+        witness=_larger_witness(state, clash.sizes, violation.dependence.reduction),
     )
 
 
@@ -137,34 +137,57 @@ def instance_text(program: Program, item: Placed, point: Mapping[str, int], size
     values = dict(zip(statement.iterators, (a.evaluate(where) for a in item.leaf.instance), strict=True))
     position = [str(a.evaluate({**sizes, **values})) for a in statement.position]
     element = f"{statement.tensor}[{', '.join(position)}]" if position else statement.tensor
-    verb = {"init": "= start", "update": "= update", "merge": "= merge"}.get(statement.kind, "")
+    verb = _verb(statement)
     at = ", ".join(f"{n}={v}" for n, v in point.items())
     return f"{element}{f' {verb}' if verb else ''} at ({at})" if at else element
 
 
-def places(program: Program, violation: Violation) -> tuple[Place, ...]:
+def places(program: Program, violation: Violation, clash: Clash | None) -> tuple[Place, ...]:
     """The source of both ends: the write, and the access that it clashes with."""
     source = Source("", program.source)
     dependence = violation.dependence
-    first, second = statement_of(program, dependence.source), statement_of(program, dependence.target)
+    first, second = _ends(program, violation, clash)
+    notes = {"flow": ("written here", "read here"), "anti": ("read here", "written here")}
+    before, after = notes.get(dependence.kind, ("written here", "written again here"))
+    statement = statement_of(program, dependence.source)
+    before = "updated here" if statement.kind == "update" else before
     found: list[Place] = []
-    note = {"flow": "written here", "anti": "read here", "output": "written here"}[dependence.kind]
-    if first.kind == "update":
-        note = "updated here"
-    _add_place(found, source, _access_span(first, dependence.tensor, dependence.kind == "anti") or first.span, note)
-    note = "read here" if dependence.kind == "flow" else "written here"
-    if dependence.source != dependence.target:
-        _add_place(
-            found, source, _access_span(second, dependence.tensor, dependence.kind == "flow") or second.span, note
-        )
+    if dependence.reduction:
+        _add_place(found, source, statement.span, before)
+        return tuple(found)
+    _add_place(found, source, first.span if first else statement.span, before)
+    _add_place(found, source, second.span if second else statement_of(program, dependence.target).span, after)
     return tuple(found)
 
 
-def _access_span(statement: Statement, tensor: str, reading: bool) -> Span | None:
-    for access in statement.accesses:
-        if access.tensor == tensor and (access.kind == "read") == reading and access.span is not None:
-            return access.span
-    return None
+def _ends(program: Program, violation: Violation, clash: Clash | None) -> tuple[Access | None, Access | None]:
+    """The two accesses that meet: of the dependence's tensor, and at the smallest case on one element."""
+    dependence = violation.dependence
+    kinds = {"flow": ("write", "read"), "anti": ("read", "write"), "output": ("write", "write")}[dependence.kind]
+    first, second = statement_of(program, dependence.source), statement_of(program, dependence.target)
+    one = [a for a in first.accesses if a.tensor == dependence.tensor and a.kind == kinds[0]]
+    other = [a for a in second.accesses if a.tensor == dependence.tensor and a.kind == kinds[1]]
+    if clash is not None:
+        if violation.why == "missing":
+            left = dict(zip(first.iterators, clash.first.values(), strict=True))
+        else:
+            left = _values(violation.source, first, clash.first, clash.sizes)
+        right = _values(violation.target, second, clash.second, clash.sizes)
+        for a in one:
+            for b in other:
+                if _position(a, {**clash.sizes, **left}) == _position(b, {**clash.sizes, **right}):
+                    return a, b
+    return (one[0] if one else None), (other[0] if other else None)
+
+
+def _values(item: Placed, statement: Statement, point: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
+    where = {**sizes, **point}
+    return dict(zip(statement.iterators, (a.evaluate(where) for a in item.leaf.instance), strict=True))
+
+
+def _position(access: Access, values: Mapping[str, int]) -> tuple[int | None, ...]:
+    known = not access.free
+    return tuple(a.evaluate(values) if a is not None and known else None for a in access.affine)
 
 
 def _add_place(found: list[Place], source: Source, span: Span | None, note: str) -> None:
@@ -172,32 +195,51 @@ def _add_place(found: list[Place], source: Source, span: Span | None, note: str)
         found.append(Place(span, source.line(span.line), note))
 
 
-def message(program: Program, violation: Violation) -> str:
+def message(program: Program, violation: Violation, clash: Clash | None = None) -> str:
     """What would go wrong, in a sentence."""
     dependence = violation.dependence
     first, second = statement_of(program, dependence.source), statement_of(program, dependence.target)
-    tensor = dependence.tensor
-    reader = element_text(second.tensor, second.position)
-    writer = element_text(first.tensor, first.position)
+    one, other = _ends(program, violation, clash)
+    target = element_text(second.tensor, second.position)
+    source = element_text(first.tensor, first.position)
     if dependence.reduction:
-        return f"the updates of {writer} would run in another order, which rounds differently."
+        return f"the updates of {source} would run in another order, which rounds differently."
     if violation.why == "missing":
-        return f"{reader} would read elements of {tensor} that are not computed where it looks for them."
+        return f"{target} would read {_shown(other, dependence.tensor)}, which is not computed where it looks for it."
     if dependence.kind == "flow":
-        early = (
-            "its last update"
-            if first.kind == "update"
-            else "it is started"
-            if first.kind == "init"
-            else "it is written"
-        )
-        return f"{reader} would read {writer} before {early}."
+        early = {"update": "its last update", "init": "it is started"}.get(first.kind, "it is written")
+        return f"{target} would read {_shown(other, dependence.tensor)} before {early}."
     if dependence.kind == "anti":
-        return f"{reader} would be written while {writer} still has to read the old {tensor}."
-    return f"{writer} would be overwritten: two writes of {tensor} would change places."
+        return f"{target} would be written before {source} has read the old {_shown(one, dependence.tensor)}."
+    return f"{source} would be overwritten: two writes of {dependence.tensor} would change places."
+
+
+def _shown(access: Access | None, tensor: str) -> str:
+    """An element as the source names it."""
+    if access is None or any(a is None for a in access.affine) or access.free:
+        return f"an element of {tensor}"
+    return element_text(tensor, [a for a in access.affine if a is not None])
 
 
 # ---- witnesses
+
+
+def _verb(statement: Statement) -> str:
+    """How an instance is told apart from others that write the same element."""
+    if statement.kind == "init":
+        return f"= {expression_text(statement.value)}"
+    if statement.kind in ("update", "merge") and statement.reduction:
+        return {"sum": "+= ..", "prod": "*= .."}.get(statement.reduction.op, f"= {statement.reduction.op}(..)")
+    return ""
+
+
+def _larger_witness(asked: State, sizes: Mapping[str, int], reduction: bool) -> Witness | None:
+    """A witness at these sizes; for a sum, also at slightly larger ones: two terms have one order only."""
+    for more in (0, 1, 2) if reduction else (0,):
+        found = _witness(asked, {n: v + more for n, v in sizes.items()})
+        if found is not None:
+            return found
+    return None
 
 
 def _witness(asked: State, sizes: Mapping[str, int]) -> Witness | None:
@@ -219,7 +261,7 @@ def _witness(asked: State, sizes: Mapping[str, int]) -> Witness | None:
         try:
             got = interpret(program, arrays, sizes, scalars, asked.tree)
         except OutsideError as error:
-            name = program.outputs[0]
+            name = error.output or program.outputs[0]
             inputs = tuple((n, array_text(a)) for n, a in arrays.items())
             return Witness(inputs, name, array_text(defined[name]), f"nothing: {error}")
         for name in program.outputs:
@@ -249,6 +291,7 @@ def _candidates(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str
         lambda i, t, x: (1e8, 1.0, -1e8, 1.0)[i % 4] if t == 0 else 1.0,
         lambda i, t, x: float((7 * i + 3 * t) % 11 - 5),
         lambda i, t, x: 0.1 * (i + 1) + 0.01 * t,
+        lambda i, t, x: 1.0,
     ]
     for pattern in patterns:
         yield {x.name: _filled(x, t, sizes, pattern) for t, x in enumerate(inputs)}

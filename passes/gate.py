@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
+from ..compiler.ir.show import element_text
 from ..compiler.ir.tree import Loop, loops
 from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
@@ -40,10 +41,27 @@ def require_legal(step: str, candidate: State, smaller: Callable[[int], State | 
     if report.violations:
         violation = min(report.violations, key=_severity)
         raise IllegalTransformError(_refusal(step, candidate, violation, smaller))
+    _require_once(step, candidate, report)
     for loop in loops(candidate.tree):
         if loop.kind in SPREAD:
             _require_independent(step, candidate, loop, report, smaller)
     return report
+
+
+def _require_once(step: str, candidate: State, report: Report) -> None:
+    """What is shared is computed whole, and each element once."""
+    program = candidate.program
+    for names, what in (
+        (report.unwritten, "would not be computed everywhere"),
+        (report.repeated, "would be computed again"),
+    ):
+        if names:
+            statement = next(s for s in program.statements if s.name == names[0])
+            text = f"{element_text(statement.tensor, statement.position)} {what}, and it is not private to the loop."
+            remedy = f"compute {statement.stage} at root"
+            raise IllegalTransformError(
+                Refusal("coverage", step, text, statement.span, remedy=remedy, kernel=program.name)
+            )
 
 
 def _severity(violation: Violation) -> tuple[int, int]:
@@ -60,11 +78,18 @@ def _rule(violation: Violation) -> Rule:
 
 def _refusal(step: str, candidate: State, violation: Violation, smaller: Callable[[int], State | None]) -> Refusal:
     program = candidate.program
-    remedy = None
-    if violation.dependence.reduction:
-        remedy = "allow reassociate, in the kernel or in this sum; or a sum with lanes= or blocks="
+    remedy = _order_remedy(candidate, violation) if violation.dependence.reduction else None
     base = Refusal(_rule(violation), step, message(program, violation), remedy=remedy, kernel=program.name)
     return with_evidence(base, candidate, violation, smaller)
+
+
+def _order_remedy(candidate: State, violation: Violation) -> str:
+    """What frees the order of a reduction."""
+    statement = next(s for s in candidate.program.statements if s.name == violation.dependence.source)
+    kind = statement.reduction.order.kind if statement.reduction else "ascending"
+    if kind == "mma":
+        return "the order of an mma= sum is the hardware's: keep it"
+    return "allow reassociate, in the kernel or in this sum" + ("; or a sum with lanes=" if kind == "ascending" else "")
 
 
 def _require_independent(
@@ -89,7 +114,7 @@ def _require_independent(
         text = f"{loop.index} adds up {worst.dependence.tensor}: at once, its terms would be added in no fixed order."
         remedy = "allow reassociate and rfactor, or a sum with lanes="
     else:
-        text = f"iterations of {loop.index} depend on one another: {message(program, worst)}"
+        text = f"iterations of {loop.index} depend on one another: {message(program, worst, smallest(program, worst))}"
         free = [name for name in candidate_loops(candidate) if report.loop_class(name) == "par"]
         remedy = f"{loop.kind} one of {', '.join(free)}" if free else None
     raise IllegalTransformError(
@@ -111,6 +136,5 @@ def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Cal
     first = instance_text(program, violation.source, clash.first, clash.sizes)
     second = instance_text(program, violation.target, clash.second, clash.sizes)
     case = " ".join(f"{n}={v}" for n, v in clash.sizes.items())
-    return replace(
-        refusal, places=places(program, violation), case=case, instances=f"{first}  and  {second}  run at once"
-    )
+    text = f"{first}  and  {second}  run at once"
+    return replace(refusal, places=places(program, violation, clash), case=case, instances=text)

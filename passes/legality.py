@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from .state import State
 
 LoopClass = Literal["par", "red", "seq"]
-Why = Literal["order", "missing", "again"]
+Why = Literal["order", "missing"]
 
 
 @dataclass(frozen=True, eq=False)
 class Violation:
     """Points that a tree runs in the wrong order.
 
-    *pairs*: { point of the source leaf -> point of the target leaf }. *why*: order: the target's point comes
-    first; missing: the source's point is not computed where the target looks for it (then *pairs* maps instances of
-    the source to points of the target); again: a point is run twice on one buffer.
+    *pairs*: { point of the source leaf -> point of the target leaf }. *why*: order: the target's point comes first;
+    missing: the source's point is not computed where the target looks for it (then *pairs* maps instances of the
+    source to points of the target, which stands in both fields). Pairs that a loop carries have the same form.
     """
 
     dependence: Dependence
@@ -45,13 +45,19 @@ class Violation:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """The violations of a tree, and for each loop the dependences that it carries."""
+    """The violations of a tree, and for each loop the dependences that it carries.
+
+    *unwritten*: statements with instances that no leaf runs although their tensor is shared; *repeated*: statements
+    with instances that run more than once on a shared tensor.
+    """
 
     violations: tuple[Violation, ...]
     carried: dict[str, tuple[Violation, ...]]
+    unwritten: tuple[str, ...] = ()
+    repeated: tuple[str, ...] = ()
 
     def loop_class(self, loop: str) -> LoopClass:
-        """par: iterations are independent; red: only updates of a relaxable reduction meet; seq: all else."""
+        """par: iterations are independent; red: only updates of reductions meet (in whatever order); seq: all else."""
         found = self.carried.get(loop, ())
         if any(not c.dependence.reduction for c in found):
             return "seq"
@@ -95,20 +101,47 @@ def _examine(state: State, first_only: bool) -> Report:
         for b in by_statement.get(dependence.target, ()):
             needed = dependence.relation.apply_range(maps[b].reverse())
             found = isl.Map.empty(needed.get_space())
-            for a in by_statement.get(dependence.source, ()):
+            sources = by_statement.get(dependence.source, ())
+            private = any(items[x].scope(dependence.tensor) for x in (b, *sources))
+            looked_for = dependence.kind == "flow" and (private or not sources)
+            for a in sources:
                 pairs = maps[a].apply_range(dependence.relation).apply_range(maps[b].reverse())
                 pairs = _same_buffer(pairs, items[a], items[b], dependence)
-                if dependence.kind == "flow" and items[b].scope(dependence.tensor):
+                if looked_for:
                     found = found.union(_sources(pairs, maps[a]))
                 for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried):
                     violations.append(violation)
                     if first_only:
                         return Report(tuple(violations), {})
-            if dependence.kind == "flow" and items[b].scope(dependence.tensor):
+            if looked_for:
                 missing = needed.subtract(found)
                 if not missing.is_empty():
                     violations.append(Violation(dependence, items[b], items[b], missing, "missing"))
-    return Report(tuple(violations), {name: tuple(v) for name, v in carried.items()})
+    unwritten, repeated = _counted(state, items, maps, by_statement)
+    return Report(tuple(violations), {name: tuple(v) for name, v in carried.items()}, unwritten, repeated)
+
+
+def _counted(
+    state: State, items: tuple[Placed, ...], maps: list[isl.Map], by_statement: dict[str, list[int]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Statements on shared tensors that miss instances, and those that run some more than once."""
+    unwritten: list[str] = []
+    repeated: list[str] = []
+    for statement in state.program.statements:
+        numbers = by_statement.get(statement.name, [])
+        if any(items[n].scope(statement.tensor) for n in numbers):
+            continue
+        run = isl.Set.empty(state.program.domain(statement).get_space())
+        again = False
+        for n in numbers:
+            instances = maps[n].range()
+            again = again or not maps[n].is_injective() or not run.intersect(instances).is_empty()
+            run = run.union(instances)
+        if not state.program.domain(statement).is_subset(run):
+            unwritten.append(statement.name)
+        if again:
+            repeated.append(statement.name)
+    return tuple(unwritten), tuple(repeated)
 
 
 def _same_buffer(pairs: isl.Map, a: Placed, b: Placed, dependence: Dependence) -> isl.Map:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..compiler.ir.tree import Kind, Leaf, Loop, leaves
+from ..compiler.ir.tree import Kind, Leaf, Loop, leaves, loops
 from .state import State, find_loop, replace_loop, shape
 
 GRID = ("grid.x", "grid.y", "grid.z")
@@ -20,6 +20,9 @@ def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
     found = find_loop(state, loop, step)
     if kind == "bind" and target not in GRID:
         raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
+    for other in loops(state.tree):
+        if kind == "bind" and other.target == target and other.index != loop:
+            raise shape(step, f"{other.index} is bound to {target} already")
     if kind == "vector" and any(isinstance(node, Loop) for node in found.body):
         raise shape(step, f"{loop} is not innermost: a vector loop holds no loops", "vectorize an innermost loop")
     return State(state.program, replace_loop(state.tree, loop, lambda n: [replace(n, kind=kind, target=target)]))
@@ -34,6 +37,8 @@ def fuse(state: State, outer: str, inner: str) -> State:
     step = f"fuse({outer}, {inner})"
     found = find_loop(state, outer, step)
     within = find_loop(state, inner, step)
+    if any(inside.index == outer for inside in loops(within.body)):
+        raise shape(step, f"{inner} is around {outer}", f"fuse({inner}, {outer})")
     if found.body != (within,):
         raise shape(step, f"{inner} is not the only thing inside {outer}", "fuse loops that are directly nested")
     if found.kind != within.kind or found.descending or within.descending:

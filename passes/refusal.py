@@ -51,6 +51,8 @@ class Refusal:
     case: str | None = None
     instances: str | None = None
     witness: Witness | None = None
+    # Whether a witness was looked for; a race has none, for its runs may or may not differ.
+    searched: bool = False
     kernel: str = ""
 
     def __str__(self) -> str:
@@ -68,7 +70,7 @@ class Refusal:
             lines += ["  an input that shows it", f"    {given}"]
             lines.append(f"    as defined  {self.witness.element} = {self.witness.defined}")
             lines.append(f"    as asked    {self.witness.element} = {self.witness.asked}")
-        elif self.instances:
+        elif self.searched:
             lines.append("  no input was found, at this size, on which the answers differ")
         if self.remedy:
             lines.append(f"  legal instead: {self.remedy}")
@@ -92,12 +94,18 @@ def _excerpt(places: tuple[Place, ...]) -> list[str]:
     return lines
 
 
+# Where a list stands here, every refusal that is raised is noted in it: the pytest plugin closes a run with them.
+noted: list[Refusal] | None = None
+
+
 class IllegalTransformError(TilewrightError):
     """A refusal as an exception; `refusal` is the data."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
         self.refusal = refusal
+        if noted is not None:
+            noted.append(refusal)
 
     def __str__(self) -> str:
         return str(self.refusal)

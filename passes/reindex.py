@@ -19,6 +19,8 @@ def shift(state: State, loop: str, offset: int) -> State:
         IllegalTransformError: no such loop (rule shape).
     """
     find_loop(state, loop, f"shift({loop}, {offset})")
+    if type(offset) is not int:
+        raise shape(f"shift({loop}, {offset})", "a loop is shifted by a whole number")
     return _renumbered(state, loop, Affine.name(loop) - offset)
 
 
@@ -35,6 +37,8 @@ def skew(state: State, loop: str, by: str, factor: int) -> State:
     step = f"skew({loop}, {by}, {factor})"
     find_loop(state, loop, step)
     find_loop(state, by, step)
+    if type(factor) is not int:
+        raise shape(step, "a loop is skewed by a whole number times another")
     around = [outer.index for outer in path_to(state.tree, loop)][:-1]
     if by not in around:
         raise shape(step, f"{by} is not around {loop}", f"the loops around it are {', '.join(around) or 'none'}")

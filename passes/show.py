@@ -57,9 +57,8 @@ def _lines(
 
 def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:
     statement = next(s for s in state.program.statements if s.name == leaf.statement)
-    where = [
-        f"{n} = {a}" for n, a in zip(statement.iterators, leaf.instance, strict=True) if not str(a).endswith(f".{n}")
-    ]
+    pairs = zip(statement.iterators, leaf.instance, strict=True)
+    where = [f"{n} = {a}" for n, a in pairs if str(a) != f"{statement.stage}.{n}"]
     guard = bounds.guard(leaf, known)
     text = statement_text(statement)
     text += f"   where {', '.join(where)}" if where else ""

@@ -63,9 +63,32 @@ def _text(node: Any, rename: Rename) -> tuple[str, int]:
     if op in (isl.ast_expr_op_type.cond, isl.ast_expr_op_type.select):
         test, then, other = arguments
         return f"({then[0]} if {test[0]} else {other[0]})", _ATOM
+    if op == isl.ast_expr_op_type.add:
+        for at in (0, 1):
+            size = _negative_factor(node.get_op_arg(at))
+            if size is not None:
+                # a + -2 * b, in whatever order isl has it, reads a - 2 * b
+                factor, other = size
+                text = (
+                    _wrapped(_text(other, rename), 5)
+                    if factor == 1
+                    else f"{factor} * {_wrapped(_text(other, rename), 6)}"
+                )
+                return f"{_wrapped(arguments[1 - at], 4)} - {shown}", 4
     symbol = _OPERATORS[op]
     strength = _STRENGTH[symbol]
     return f"{_wrapped(arguments[0], strength)} {symbol} {_wrapped(arguments[1], strength + 1)}", strength
+
+
+def _negative_factor(node: Any) -> tuple[int, Any] | None:
+    """(c, b) where an expression is -c * b."""
+    if node.get_type() != isl.ast_expr_type.op or node.get_op_type() != isl.ast_expr_op_type.mul:
+        return None
+    first = node.get_op_arg(0)
+    if first.get_type() != isl.ast_expr_type.int:
+        return None
+    value = int(first.get_val().to_python())
+    return (-value, node.get_op_arg(1)) if value < 0 else None
 
 
 def _wrapped(shown: tuple[str, int], strength: int) -> str:

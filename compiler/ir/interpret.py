@@ -44,7 +44,9 @@ Number = float | int | bool
 
 
 class OutsideError(Exception):
-    """A read outside a tensor, or of what nothing has written."""
+    """A read outside a tensor, or of what nothing has written. *output*: the output that it spoils, once known."""
+
+    output: str = ""
 
 
 @dataclass
@@ -114,6 +116,7 @@ def interpret(
     run_tree(store, definition_tree(program) if tree is None else tree)
     for (tensor, _), fault in store.faults.items():
         if tensor in program.outputs:
+            fault.output = tensor
             raise fault
     return {name: _array(store, program.tensors[name]) for name in program.outputs}
 
@@ -129,6 +132,12 @@ def _array(store: Store, tensor: Tensor) -> np.ndarray[Any, Any]:
     result = np.zeros(shape, tensor.dtype.numpy)
     for position, value in store.elements[tensor.name].items():
         result[position] = value
+    if len(store.elements[tensor.name]) < result.size:
+        position = next(i for i in np.ndindex(shape) if i not in store.elements[tensor.name])
+        shown = f"{tensor.name}[{', '.join(map(str, position))}]" if position else tensor.name
+        error = OutsideError(f"{shown} is never written")
+        error.output = tensor.name
+        raise error
     return result
 
 

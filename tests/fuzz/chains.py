@@ -11,7 +11,7 @@ from .programs import write
 if TYPE_CHECKING:
     import random
 
-# {t}: a type; {op}: a reduction; {o}: its order; {a}, {b}: offsets; {p}: a permission or nothing; {w}: the rest of a header.
+# {t}: a type; {op}: a reduction; {o}: its order; {a}, {b}, {d}: offsets; {p}: a permission; {w}: what is promised.
 FORMS = {
     "chain": """
 kernel f(X: {t}[N]) -> (Y: {t}[N]) {w}{{ {p}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tilewright.compiler.ir.tree import Alloc, Leaf, Loop
+from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, leaves
 from tilewright.compiler.schedule import Step
 
 if TYPE_CHECKING:
@@ -79,6 +80,18 @@ class Draw:
         return Step("fuse", (self.loop(), self.loop()))
 
     def compute_at(self) -> Step:
+        """A stage at a loop with a reader of it inside; rarely any."""
+        program = self.schedule.kernel.program
+        reads = {s.name: {a.tensor for a in s.accesses if a.kind == "read"} for s in program.statements}
+        tensor = {s.name: s.tensor for s in program.stages}
+        own = {s.name: s.stage for s in program.statements}
+        fitting: set[tuple[str, str]] = set()
+        for leaf in leaves(self.tree):
+            for stage in self.stages:
+                if stage != own[leaf.statement] and tensor[stage] in reads[leaf.statement]:
+                    fitting |= {(stage, index) for index in leaf.indices}
+        if fitting and self.rng.random() < 0.9:
+            return Step("compute_at", self.rng.choice(sorted(fitting)))
         return Step("compute_at", (self.rng.choice(self.stages), self.loop()))
 
     def compute_root(self) -> Step:
@@ -88,7 +101,7 @@ class Draw:
         pairs: list[tuple[str, str]] = []
         for body in bodies(self.tree):
             names = [n.index if isinstance(n, Loop) else None for n in body]
-            pairs += [(a, b) for a, b in zip(names, names[1:], strict=False) if a and b]
+            pairs += [(a, b) for a, b in pairwise(names) if a and b]
         if pairs and self.rng.random() < 0.95:
             return Step("merge", (*self.rng.choice(pairs), self.rng.choice((0, 0, self.offset()))))
         return Step("merge", (self.loop(), self.loop(), 0))

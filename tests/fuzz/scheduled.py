@@ -1,0 +1,255 @@
+"""One random program under one random schedule, held against everything that a schedule promises."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import tilewright as tw
+from tilewright.compiler.ir.interpret import OutsideError, interpret
+from tilewright.compiler.ir.nest import definition_tree
+from tilewright.compiler.ir.quasiaffine import holds
+from tilewright.compiler.ir.tree import loops
+from tilewright.compiler.schedule import Step, _apply  # pyright: ignore[reportPrivateUsage]
+from tilewright.passes.refusal import Rule
+
+from .cases import Case, element
+from .chains import Drawn, draw_program
+from .steps import drawn_step, take
+from .symbols import ORDERS, SPREAD, Symbols, TooLargeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tilewright.compiler.ir.program import Program
+    from tilewright.compiler.ir.tree import Node
+    from tilewright.compiler.schedule import Schedule
+    from tilewright.passes.refusal import Refusal
+    from tilewright.passes.state import State
+
+Array = np.ndarray[Any, Any]
+STEPS = 12
+# Tiles are of 1 to 4: two of them and one more, and what is less than one.
+LARGE = (5, 7, 9, 3)
+SMALL = (0, 1, 2, 3, 5)
+CHOICES = 5
+
+
+@dataclass
+class Tally:
+    """What became of the steps of many schedules."""
+
+    taken: Counter[str] = field(default_factory=Counter)  # pyright: ignore
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)  # pyright: ignore
+    # Refused, though at all sizes tried the tree computes the same: (step, rule, the text of the case).
+    leads: list[tuple[str, str, str]] = field(default_factory=list)  # pyright: ignore
+    witnesses: int = 0
+    enumerated: int = 0
+    compared: int = 0
+    schedules: int = 0
+
+
+class Trial:
+    """A kernel and its schedule, and the sizes at which it is enumerated."""
+
+    def __init__(self, drawn: Drawn, rng: random.Random, tally: Tally) -> None:
+        (self.kernel,) = tw.parse(drawn.text).values()
+        self.drawn, self.rng, self.tally = drawn, rng, tally
+        self.program: Program = self.kernel.program
+        self.schedule: Schedule = tw.Schedule(self.kernel)
+        self.symbols = [Symbols(self.program, sizes) for sizes in self.small_sizes()]
+
+    def told(self, what: str) -> str:
+        steps = "\n".join(f"    {step}" for step in self.schedule.trace)
+        return f"{what}\n{self.drawn.text}\n{steps}"
+
+    def small_sizes(self) -> list[dict[str, int]]:
+        """Some choices of small sizes that keep the promises, two of them with something to reorder."""
+        names = self.program.sizes
+        every = [dict(zip(names, t, strict=True)) for t in product(SMALL, repeat=len(names))]
+        fitting = [s for s in every if holds(self.program.context, s)]
+        self.rng.shuffle(fitting)
+        telling = [s for s in fitting if min(s.values(), default=0) >= 2]
+        return [*telling[:2], *[s for s in fitting if s not in telling[:2]][: CHOICES - 2]]
+
+    # ---- one step
+
+    def step(self) -> None:
+        """Take one random step, or have it refused properly."""
+        step = drawn_step(self.rng, self.schedule)
+        before, trace = self.schedule.state, self.schedule.trace
+        try:
+            take(self.schedule, step)
+        except tw.IllegalTransformError as error:
+            assert self.schedule.state is before, self.told(f"{step} is refused, and changed the schedule")
+            assert self.schedule.trace == trace, self.told(f"{step} is refused, and left a trace")
+            self.refused(step, error.refusal)
+        else:
+            self.tally.taken[step.name] += 1
+            assert self.schedule.trace == (*trace, step), self.told(f"{step} is not what the trace says")
+
+    def refused(self, step: Step, refusal: Refusal) -> None:
+        """Hold a refusal against enumeration."""
+        assert refusal.rule in get_args(Rule), refusal
+        self.tally.refused[step.name, refusal.rule] += 1
+        if refusal.rule == "shape":
+            assert refusal.message, self.told(f"{step} is refused without a reason")
+            return
+        candidate, _ = _apply(self.schedule.state, step)
+        if refusal.rule != "unknown" and self.same(candidate, strict=True) is True:
+            self.tally.leads.append((step.name, refusal.rule, self.told(f"{refusal}")))
+        if refusal.witness is not None:
+            self.tally.witnesses += check_witness(self, step, refusal)
+
+    def same(self, state: State, strict: bool = False) -> bool | None:
+        """Whether a tree computes what the definition does, at every size tried; None where all are too large.
+
+        *strict*: every sum in its own order, even where another is granted.
+        """
+        done = False
+        orders = ORDERS if any(loop.kind in SPREAD for loop in loops(state.tree)) else ORDERS[:1]
+        for symbols in self.symbols:
+            try:
+                want = symbols.run(definition_tree(self.program), strict=strict)
+                for order in orders:
+                    if symbols.run(state.tree, order, strict) != want:
+                        return False
+            except TooLargeError:
+                continue
+            done = True
+        return True if done else None
+
+    # ---- the schedule as it stands
+
+    def finish(self) -> None:
+        """Hold the accepted schedule against the definition, in symbols and in bits."""
+        self.tally.schedules += 1
+        same = self.same(self.schedule.state)
+        assert same is not False, self.told("accepted, and computes something else")
+        self.tally.enumerated += same is True
+        text = str(self.schedule)
+        again = tw.Schedule.replay(self.kernel, self.schedule.to_json())
+        assert str(again) == text, self.told("a replay gives another schedule")
+        compiled = tw.compile(self.kernel, self.schedule)
+        for sizes in self.sizes():
+            self.compare(compiled, self.case(sizes))
+
+    def sizes(self) -> Iterator[dict[str, int]]:
+        """Two tiles and one more; then 0 and 1."""
+        for choices in (LARGE, (0, 1)):
+            for _ in range(40):
+                sizes = {n: self.rng.choice(choices) for n in self.program.sizes}
+                if holds(self.program.context, sizes):
+                    yield sizes
+                    break
+
+    def case(self, sizes: dict[str, int]) -> Case:
+        """Random data; where sums may be reordered, whole numbers so small that every order is exact."""
+        rng, program = self.rng, self.program
+        inputs: dict[str, Array] = {}
+        for name in program.parameters:
+            if name not in program.tensors:
+                continue
+            tensor = program.tensors[name]
+            shape = [x.interval(sizes)[1] for x in tensor.extents]
+            count = int(np.prod(shape, dtype=int))
+            whole = self.drawn.exact or tensor.dtype.is_int
+            flat = [rng.randrange(0, 3) if whole else element(rng, tensor.dtype) for _ in range(count)]
+            values = np.array(flat, np.float64 if tensor.dtype.is_float else None).astype(tensor.dtype.numpy)
+            inputs[name] = values.reshape(shape)
+        scalars = {n: element(rng, d) if not self.drawn.exact else d.numpy.type(2).item() for n, d in program.scalars.items()}
+        return Case(sizes, scalars, inputs)
+
+    def compare(self, compiled: Any, case: Case) -> None:
+        """Kernel, compiled schedule and interpreted schedule on one case."""
+        arguments = case.arguments(self.program)
+        shown = self.told(f"at {case.sizes} with {arguments}")
+        try:
+            want = self.kernel(**arguments)
+        except tw.ArgumentError:
+            outside_is_said(compiled, arguments)
+            return
+        got = compiled(**arguments)
+        placed = interpret(self.program, case.inputs, case.sizes, case.scalars, self.schedule.state.tree)
+        wants = want if isinstance(want, tuple) else (want,)
+        gots = got if isinstance(got, tuple) else (got,)
+        for name, w, g in zip(self.program.outputs, wants, gots, strict=True):
+            assert equal(w, g), f"compiled: {name} = {g.tolist()}, not {w.tolist()}\n{shown}"
+            assert equal(w, placed[name]), f"interpreted: {name} = {placed[name].tolist()}, not {w.tolist()}\n{shown}"
+        self.tally.compared += 1
+
+
+def outside_is_said(compiled: Any, arguments: dict[str, Any]) -> None:
+    """A gather that reads outside may be left out where nothing needs it; else it is an ArgumentError."""
+    try:
+        compiled(**arguments)
+    except tw.ArgumentError:
+        return
+
+
+def equal(a: Array, b: Array) -> bool:
+    """The same type, shape and bits; any NaN equals any other."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind in "biu":
+        return bool(np.array_equal(a, b))
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    signs = np.signbit(wide_a) == np.signbit(wide_b)
+    return bool(np.all((np.isnan(wide_a) & np.isnan(wide_b)) | ((wide_a == wide_b) & signs)))
+
+
+def check_witness(trial: Trial, step: Step, refusal: Refusal) -> bool:
+    """Run the two trees of a refusal on the inputs that it prints; False where an input is not printed in full."""
+    witness, case = refusal.witness, refusal.case
+    assert witness is not None
+    assert case is not None
+    assert witness.defined != witness.asked, trial.told(str(refusal))
+    program, printed = trial.program, dict(witness.inputs)
+    if any(text.startswith("an array") for text in (*printed.values(), witness.defined, witness.asked)):
+        return False
+    values, _, tiles = case.partition(", tiles of at most ")
+    sizes = {n: int(v) for n, v in (part.split("=") for part in values.split())}
+    asked = trial.schedule._smaller(step, int(tiles)) if tiles else None  # pyright: ignore[reportPrivateUsage]
+    tree: tuple[Node, ...] = (asked or _apply(trial.schedule.state, step)[0]).tree
+    arrays = {n: read_array(program, n, text, sizes) for n, text in printed.items()}
+    scalars = {n: True if d.is_bool else 1 if d.is_int else 1.0 for n, d in program.scalars.items()}
+    defined = interpret(program, arrays, sizes, scalars)
+    try:
+        got = interpret(program, arrays, sizes, scalars, tree)
+    except OutsideError:
+        assert witness.asked.startswith("nothing"), trial.told(str(refusal))
+        return True
+    differ = [n for n in program.outputs if not equal(defined[n], got[n])]
+    assert differ, trial.told(f"the witness of a refusal shows nothing\n{refusal}")
+    return True
+
+
+def read_array(program: Program, name: str, text: str, sizes: dict[str, int]) -> Array:
+    """An array from the text of a refusal."""
+    names = {"__builtins__": {}, "nan": float("nan"), "inf": float("inf"), "True": True, "False": False}
+    tensor = program.tensors[name]
+    shape = [x.interval(sizes)[1] for x in tensor.extents]
+    wide = np.float64 if tensor.dtype.is_float else None
+    return np.array(eval(text, names), wide).astype(tensor.dtype.numpy).reshape(shape)
+
+
+def run_seed(seed: int, tally: Tally) -> None:
+    """The program and the schedule of one seed; programs are shared by a few seeds, for their analysis is kept.
+
+    Raises:
+        AssertionError: a promise is broken; the text names the program and the steps.
+    """
+    drawn = draw_program(random.Random(seed // 3))
+    rng = random.Random(f"schedule {seed}")
+    try:
+        trial = Trial(drawn, rng, tally)
+    except tw.SourceError:
+        assert drawn.form == "random", drawn.text
+        return
+    for _ in range(rng.randrange(1, STEPS + 1)):
+        trial.step()
+    trial.finish()

@@ -1,0 +1,32 @@
+"""Random schedules of random programs: what is accepted computes the bits of the definition, what is not says why.
+
+TILEWRIGHT_FUZZ_SCHEDULES sets the number of schedules (300 without it); the same number gives the same cases.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .scheduled import Tally, run_seed
+
+CASES = int(os.environ.get("TILEWRIGHT_FUZZ_SCHEDULES", "300"))
+BATCH = 30
+
+
+@pytest.mark.parametrize("batch", range(max(1, CASES // BATCH)))
+def test_schedules_keep_their_promises(batch: int) -> None:
+    tally = Tally()
+    for seed in range(batch * BATCH, (batch + 1) * BATCH):
+        try:
+            run_seed(seed, tally)
+        except Exception as error:
+            error.add_note(f"seed {seed}")
+            raise
+    legality = sum(n for (_, rule), n in tally.refused.items() if rule != "shape")
+    assert tally.schedules > BATCH // 2, "most programs are built to be accepted"
+    assert tally.taken.total() > BATCH, "most steps are meant to be legal"
+    assert legality > BATCH // 3, "some steps are meant to be illegal"
+    assert tally.enumerated > BATCH // 3
+    assert tally.compared > BATCH // 3
