@@ -69,11 +69,8 @@ def _text(node: Any, rename: Rename) -> tuple[str, int]:
             if size is not None:
                 # a + -2 * b, in whatever order isl has it, reads a - 2 * b
                 factor, other = size
-                text = (
-                    _wrapped(_text(other, rename), 5)
-                    if factor == 1
-                    else f"{factor} * {_wrapped(_text(other, rename), 6)}"
-                )
+                text = _text(other, rename)
+                shown = _wrapped(text, 5) if factor == 1 else f"{factor} * {_wrapped(text, 6)}"
                 return f"{_wrapped(arguments[1 - at], 4)} - {shown}", 4
     symbol = _OPERATORS[op]
     strength = _STRENGTH[symbol]

@@ -1,0 +1,94 @@
+"""The entries of the catalogue: programs, steps of which the last is refused, and legal twins."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tilewright as tw
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FOLDER = Path(__file__).parent
+RULES = ("dependence", "rounding", "race", "coverage", "shape")
+
+# A step as the files write it: its name, then its arguments.
+Written = tuple[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One refusal. *twin*: steps that are accepted, at *sizes* with the bits of the definition.
+
+    *whole*: the twin is run on whole numbers, since its kernel permits another order of its sums.
+    """
+
+    rule: str
+    name: str
+    kernel: str
+    text: str
+    steps: Sequence[Written]
+    twin_kernel: str
+    twin_text: str
+    twin: Sequence[Written] | None
+    sizes: Mapping[str, int] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
+    whole: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.rule}/{self.name}"
+
+
+def read_entries(rule: str) -> list[Entry]:
+    """The entries of one file, in its order."""
+    with (FOLDER / f"{rule}.toml").open("rb") as file:
+        tables = tomllib.load(file)
+    found: list[Entry] = []
+    for table in tables["refusal"]:
+        kernel = table["kernel"]
+        other = table.get("twin_kernel", kernel)
+        found.append(
+            Entry(
+                rule,
+                table["name"],
+                kernel,
+                tables["kernels"][kernel],
+                [tuple(step) for step in table["steps"]],
+                other,
+                tables["kernels"][other],
+                table.get("twin"),
+                table.get("sizes", {}),
+                table.get("whole", False),
+            )
+        )
+    return found
+
+
+ENTRIES = [entry for rule in RULES for entry in read_entries(rule)]
+
+
+@cache
+def kernel_of(text: str, name: str) -> tw.Kernel:
+    """The only kernel of a text."""
+    (kernel,) = tw.parse(text, f"{name}.tx").values()
+    return kernel
+
+
+def take(schedule: tw.Schedule, steps: Sequence[Written]) -> None:
+    """Take written steps, one after the other."""
+    for name, arguments in steps:
+        getattr(schedule, name)(*arguments)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A refusal as it was met: the schedule it left behind, and that schedule's text and trace before."""
+
+    error: tw.IllegalTransformError
+    schedule: tw.Schedule
+    text: str
+    trace: tuple[Any, ...]
+    seconds: float

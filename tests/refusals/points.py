@@ -1,0 +1,114 @@
+"""Loop trees run point by point: what runs in which order, what it touches, and on whose buffer; asked of no analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.compiler.ir.tree import placed
+from tilewright.compiler.ir.walk import walker
+from tilewright.compiler.schedule import (
+    Step,
+    _apply,  # pyright: ignore[reportPrivateUsage]  # the state asked for is built unchecked
+)
+from tilewright.passes.state import initial
+
+from ..passes.enumeration import touched
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tilewright.compiler.ir.program import Program
+    from tilewright.compiler.ir.tree import Placed
+    from tilewright.passes.state import State
+
+    from ..passes.enumeration import Element, Instance
+    from .entries import Written
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a leaf: the values of the loops around it, the instance, what it writes and reads."""
+
+    item: Placed
+    indices: tuple[int, ...]
+    instance: Instance
+    written: Element
+    read: frozenset[Element]
+
+    @property
+    def where(self) -> dict[str, int]:
+        """The loops around by name."""
+        return dict(zip(self.item.leaf.indices, self.indices, strict=True))
+
+    def buffer(self, tensor: str) -> tuple[tuple[str, int], ...]:
+        """The loops, with their values, that have a buffer of the tensor to themselves."""
+        names = self.item.scope(tensor)
+        return tuple(zip(names, self.indices, strict=False))
+
+    def meets(self, other: Point) -> set[str]:
+        """The tensors of which two points touch one element of one buffer, one of them writing."""
+        common = {self.written} & (other.read | {other.written}) | {other.written} & self.read
+        return {tensor for tensor, _ in common if self.buffer(tensor) == other.buffer(tensor)}
+
+
+def run_points(program: Program, state: State, sizes: Mapping[str, int]) -> list[Point]:
+    """Every point of a state's tree, in the order in which the tree runs it."""
+    items = placed(state.tree)
+    statements = {s.name: s for s in program.statements}
+    found: list[Point] = []
+
+    def visit(number: int, *indices: int) -> None:
+        item = items[number]
+        statement = statements[item.leaf.statement]
+        loops = {**sizes, **dict(zip(item.leaf.indices, indices, strict=True))}
+        values = dict(zip(statement.iterators, (a.evaluate(loops) for a in item.leaf.instance), strict=True))
+        written, read = touched(program, statement, {**sizes, **values})
+        found.append(Point(item, indices, (statement.name, tuple(values.values())), written, frozenset(read)))
+
+    walker(program, state.tree)(sizes, visit)
+    return found
+
+
+def unchecked(program: Program, steps: Sequence[Written], limit: int | None) -> State:
+    """The state that steps ask for, legal or not; *limit*: the greatest tile size."""
+    state = initial(program)
+    for name, arguments in steps:
+        for step in _plain(name, arguments):
+            plain = list(step.arguments)
+            if step.name == "split" and limit is not None:
+                plain[1] = min(plain[1], limit)  # pyright: ignore[reportArgumentType]
+            state, _ = _apply(state, Step(step.name, tuple(plain)))
+    return state
+
+
+def _plain(name: str, arguments: Sequence[Any]) -> list[Step]:
+    """A tile is two splits and a reorder."""
+    if name != "tile":
+        return [Step(name, tuple(arguments))]
+    a, b, rows, columns = arguments
+    order = (f"{a}o", f"{b}o", f"{a}i", f"{b}i")
+    return [Step("split", (a, rows)), Step("split", (b, columns)), Step("reorder", order)]
+
+
+def named(points: Sequence[Point], text: str) -> int:
+    """The number of the only point that a refusal names as `C[0, 1] = update at (C.i=0, C.k=1)`."""
+    head, _, at = text.strip().partition(" at (")
+    tensor, _, rest = head.partition("[")
+    element = tensor.split(" ")[0]
+    position = tuple(int(n) for n in rest.partition("]")[0].split(",")) if rest else ()
+    pairs = (part.split("=") for part in at.rstrip(")").split(", ")) if at else ()
+    where = {name: int(value) for name, value in pairs}
+    fitting = [n for n, p in enumerate(points) if p.written == (element, position) and p.where == where]
+    # Several statements may run at one point on one element: the start of a sum before its updates.
+    verbs = {n: _verb_fits(points[n], head) for n in fitting}
+    chosen = [n for n in fitting if verbs[n]]
+    assert len(chosen) == 1, f"{text} is run {len(chosen)} times"
+    return chosen[0]
+
+
+def _verb_fits(point: Point, head: str) -> bool:
+    """Whether the words behind an element fit the kind of statement: a start, an update, or a plain value."""
+    words = head.partition("]")[2] or head.partition(" ")[2]
+    kind = point.instance[0].rpartition("_")[2]
+    return ("start" in words or not any(c.isalpha() for c in words)) if kind == "init" else "start" not in words
