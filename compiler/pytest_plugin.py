@@ -36,7 +36,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
     if not refusal.noted:
         return
-    found = list(dict.fromkeys(refusal.noted))
+    found = list({(r.rule, r.message, r.case, r.span): r for r in refusal.noted}.values())
     terminalreporter.section(f"{len(found)} different refusals")
     if config.getoption("--refusals") == "full":
         for item in found:

@@ -10,12 +10,14 @@ from ..passes import compute_at as placement
 from ..passes import mark as marks
 from ..passes import merge as fusion
 from ..passes import reindex
+from ..passes.dependence import OPERATIONS
 from ..passes.gate import require_legal
 from ..passes.legality import Report, examine
-from ..passes.refusal import IllegalTransformError
+from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.split import split as split_loop
 from ..passes.state import State, initial, path_to, shape
+from .ir.affine import UndecidedError, budget
 from .ir.tree import leaves, loops
 
 if TYPE_CHECKING:
@@ -147,12 +149,16 @@ class Schedule:
             self._trace.pop()
 
     def _take(self, step: Step) -> Any:
-        candidate, result = _apply(self.state, step)
         try:
+            with budget(OPERATIONS):
+                candidate, result = _apply(self.state, step)
             require_legal(str(step), candidate, lambda limit: self._smaller(step, limit))
         except IllegalTransformError as error:
             remedy = error.refusal.remedy or self._alternative(step)
-            raise IllegalTransformError(replace(error.refusal, remedy=remedy)) from None
+            raise IllegalTransformError(replace(error.refusal, remedy=remedy, kernel=self.kernel.name)) from None
+        except UndecidedError:
+            text = "isl did not work out within its budget what this step has to compute"
+            raise IllegalTransformError(Refusal("unknown", str(step), text, kernel=self.kernel.name)) from None
         self._states.append(candidate)
         self._trace.append(step)
         return result

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ..compiler.ir.program import Access, Program, Statement
 
-# For all the dependences of a program together: about 5 seconds.
-OPERATIONS = 20_000_000
+# For all the dependences of a program together: about a second.
+OPERATIONS = 4_000_000
 
 Kind = Literal["flow", "anti", "output"]
 

@@ -98,7 +98,7 @@ def with_evidence(
         case=case,
         searched=True,
         instances=_instances(program, found, clash),
-        witness=_larger_witness(state, clash.sizes, violation.dependence.reduction),
+        witness=_larger_witness(state, clash.sizes, violation),
     )
 
 
@@ -233,12 +233,21 @@ def _verb(statement: Statement) -> str:
     return ""
 
 
-def _larger_witness(asked: State, sizes: Mapping[str, int], reduction: bool) -> Witness | None:
-    """A witness at these sizes; for a sum, also at slightly larger ones: two terms have one order only."""
-    for more in (0, 1, 2) if reduction else (0,):
-        found = _witness(asked, {n: v + more for n, v in sizes.items()})
-        if found is not None:
-            return found
+def _larger_witness(asked: State, sizes: Mapping[str, int], violation: Violation) -> Witness | None:
+    """A witness at these sizes; for a sum, also where its range is longer: two terms have one order only."""
+    found = _witness(asked, sizes)
+    statement = statement_of(asked.program, violation.dependence.source)
+    if found is not None or not violation.dependence.reduction or statement.reduction is None:
+        return found
+    stage = asked.program.stage(statement.stage)
+    own = {n for r in statement.ranges[len(stage.ranges) :] for n in r.names()} & set(asked.program.sizes)
+    step = statement.reduction.order.size or 1
+    for more in dict.fromkeys((1, 2, step, 2 * step, 3 * step)):
+        for name in sorted(own):
+            larger = {**sizes, name: sizes[name] + more}
+            found = _witness(asked, larger)
+            if found is not None:
+                return replace(found, sizes=" ".join(f"{n}={v}" for n, v in larger.items()))
     return None
 
 

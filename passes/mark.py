@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..compiler.ir.tree import Kind, Leaf, Loop, leaves, loops
-from .state import State, find_loop, replace_loop, shape
+from .state import State, find_loop, path_to, replace_loop, shape
 
 GRID = ("grid.x", "grid.y", "grid.z")
 
@@ -20,8 +20,9 @@ def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
     found = find_loop(state, loop, step)
     if kind == "bind" and target not in GRID:
         raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
-    for other in loops(state.tree):
-        if kind == "bind" and other.target == target and other.index != loop:
+    nest = [*path_to(state.tree, loop)[:-1], *loops(found.body)]
+    for other in nest:
+        if kind == "bind" and other.target == target:
             raise shape(step, f"{other.index} is bound to {target} already")
     if kind == "vector" and any(isinstance(node, Loop) for node in found.body):
         raise shape(step, f"{loop} is not innermost: a vector loop holds no loops", "vectorize an innermost loop")

@@ -26,13 +26,15 @@ class Place:
 class Witness:
     """Inputs on which the asked-for program gives another answer.
 
-    *inputs*: name -> text of its value; *element*: where the answers differ; both answers as text.
+    *inputs*: name -> text of its value; *element*: where the answers differ; both answers as text. *sizes*: where they
+    are not those of the smallest case.
     """
 
     inputs: tuple[tuple[str, str], ...]
     element: str
     defined: str
     asked: str
+    sizes: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,8 @@ class Refusal:
             lines.append(f"    {self.instances}")
         if self.witness:
             given = "  ".join(f"{name} = {value}" for name, value in self.witness.inputs)
-            lines += ["  an input that shows it", f"    {given}"]
+            at = f", at {self.witness.sizes}" if self.witness.sizes else ""
+            lines += [f"  an input that shows it{at}", f"    {given}"]
             lines.append(f"    as defined  {self.witness.element} = {self.witness.defined}")
             lines.append(f"    as asked    {self.witness.element} = {self.witness.asked}")
         elif self.searched:
@@ -87,8 +90,11 @@ class Refusal:
 def _excerpt(places: tuple[Place, ...]) -> list[str]:
     width = max(len(str(p.span.line)) for p in places)
     lines = [f"   {places[0].span.path}:{places[0].span.line}"]
+    shown = ""
     for place in sorted(places, key=lambda p: (p.span.line, p.span.column)):
-        lines.append(f"   {place.span.line:>{width}} | {place.line}")
+        if place.line != shown:
+            lines.append(f"   {place.span.line:>{width}} | {place.line}")
+            shown = place.line
         mark = " " * (place.span.column - 1) + "-" * place.span.width
         lines.append(f"   {'':>{width}} | {mark} {place.note}")
     return lines

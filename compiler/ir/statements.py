@@ -305,6 +305,8 @@ def with_children(node: Expr, new: tuple[Expr, ...]) -> Expr:
         case Read():
             count = len(node.subscripts)
             return replace(node, subscripts=new[:count], fill=new[count] if node.fill is not None else None)
+        case Allow(operand=Reduce()) if isinstance(new[0], Read):
+            return new[0]  # what was granted to the reduction is noted in its statements
         case Unary() | Cast() | Allow():
             return replace(node, operand=new[0])
         case Binary() | Compare():

@@ -60,8 +60,8 @@ class Draw:
 
     def split(self) -> Step:
         factor = self.rng.choice(FACTORS) if self.rng.random() < 0.97 else self.rng.choice((0, -1, 40))
-        names = ("p", "q") if self.rng.random() < 0.1 else None
-        return Step("split", (self.loop(), factor, names))
+        names = (("p", "q"),) if self.rng.random() < 0.1 else ()
+        return Step("split", (self.loop(), factor, *names))
 
     def reorder(self) -> Step:
         nest = self.nest(2)
@@ -103,8 +103,8 @@ class Draw:
             names = [n.index if isinstance(n, Loop) else None for n in body]
             pairs += [(a, b) for a, b in pairwise(names) if a and b]
         if pairs and self.rng.random() < 0.95:
-            return Step("merge", (*self.rng.choice(pairs), self.rng.choice((0, 0, self.offset()))))
-        return Step("merge", (self.loop(), self.loop(), 0))
+            return Step("merge", (*self.rng.choice(pairs), *self.rng.choice(((), (), (self.offset() or 4,)))))
+        return Step("merge", (self.loop(), self.loop()))
 
     def distribute(self) -> Step:
         several = [n.index for body in bodies(self.tree) for n in body if isinstance(n, Loop) and len(n.body) > 1]

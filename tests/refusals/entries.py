@@ -20,7 +20,7 @@ RULES = ("dependence", "rounding", "race", "coverage", "shape")
 Written = tuple[str, list[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One refusal. *twin*: steps that are accepted, at *sizes* with the bits of the definition.
 
@@ -81,14 +81,3 @@ def take(schedule: tw.Schedule, steps: Sequence[Written]) -> None:
     """Take written steps, one after the other."""
     for name, arguments in steps:
         getattr(schedule, name)(*arguments)
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A refusal as it was met: the schedule it left behind, and that schedule's text and trace before."""
-
-    error: tw.IllegalTransformError
-    schedule: tw.Schedule
-    text: str
-    trace: tuple[Any, ...]
-    seconds: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,9 @@ def unchecked(program: Program, steps: Sequence[Written], limit: int | None) -> 
 
 
 def _plain(name: str, arguments: Sequence[Any]) -> list[Step]:
-    """A tile is two splits and a reorder."""
+    """A tile is two splits and a reorder; a skew is by 1 where nothing is said."""
+    if name == "skew" and len(arguments) == 2:
+        return [Step(name, (*arguments, 1))]
     if name != "tile":
         return [Step(name, tuple(arguments))]
     a, b, rows, columns = arguments
@@ -91,24 +94,19 @@ def _plain(name: str, arguments: Sequence[Any]) -> list[Step]:
     return [Step("split", (a, rows)), Step("split", (b, columns)), Step("reorder", order)]
 
 
+def element_of(text: str) -> tuple[str, tuple[int, ...]]:
+    """The element at the start of a text such as `C[0, 1] += ..`."""
+    found = re.match(r"([^\s\[]+)(?:\[([-\d, ]*)\])?", text)
+    assert found, text
+    return found[1], tuple(int(n) for n in found[2].split(",")) if found[2] else ()
+
+
 def named(points: Sequence[Point], text: str) -> int:
-    """The number of the only point that a refusal names as `C[0, 1] = update at (C.i=0, C.k=1)`."""
+    """The number of the only point that a refusal names as `C[0, 1] += .. at (C.i=0, C.k=1)`."""
     head, _, at = text.strip().partition(" at (")
-    tensor, _, rest = head.partition("[")
-    element = tensor.split(" ")[0]
-    position = tuple(int(n) for n in rest.partition("]")[0].split(",")) if rest else ()
+    element, position = element_of(head)
     pairs = (part.split("=") for part in at.rstrip(")").split(", ")) if at else ()
     where = {name: int(value) for name, value in pairs}
     fitting = [n for n, p in enumerate(points) if p.written == (element, position) and p.where == where]
-    # Several statements may run at one point on one element: the start of a sum before its updates.
-    verbs = {n: _verb_fits(points[n], head) for n in fitting}
-    chosen = [n for n in fitting if verbs[n]]
-    assert len(chosen) == 1, f"{text} is run {len(chosen)} times"
-    return chosen[0]
-
-
-def _verb_fits(point: Point, head: str) -> bool:
-    """Whether the words behind an element fit the kind of statement: a start, an update, or a plain value."""
-    words = head.partition("]")[2] or head.partition(" ")[2]
-    kind = point.instance[0].rpartition("_")[2]
-    return ("start" in words or not any(c.isalpha() for c in words)) if kind == "init" else "start" not in words
+    assert len(fitting) == 1, f"{text} is run {len(fitting)} times"
+    return fitting[0]
