@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..passes.refusal import IllegalTransformError, Refusal
+from ..passes.rfactor import reordered
 from ..passes.verify import Certificate, verify
 from .kernel import Kernel, call_with
 
@@ -60,7 +61,10 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
         if statement.reduction is not None and statement.reduction.order.kind == "mma":
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span))
-    certificate = verify(kernel.program, schedule.state.tree)
+    program = schedule.state.program
+    certificate = verify(program, schedule.state.tree)
+    if reordered(kernel.program, program):
+        certificate = replace(certificate, permissions=tuple({*certificate.permissions, "reassociate"}))
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
-    source = emit_nest(kernel.program, schedule.state.tree, heading)
+    source = emit_nest(program, schedule.state.tree, heading)
     return CompiledKernel(kernel, target, source, schedule.trace, certificate)

@@ -10,6 +10,7 @@ from ..passes import compute_at as placement
 from ..passes import mark as marks
 from ..passes import merge as fusion
 from ..passes import reindex
+from ..passes import rfactor as factoring
 from ..passes.dependence import OPERATIONS
 from ..passes.gate import require_legal
 from ..passes.legality import Report, examine
@@ -152,7 +153,7 @@ class Schedule:
         try:
             with budget(OPERATIONS):
                 candidate, result = _apply(self.state, step)
-            require_legal(str(step), candidate, lambda limit: self._smaller(step, limit))
+            require_legal(str(step), self.state.program, candidate, lambda limit: self._smaller(step, limit))
         except IllegalTransformError as error:
             remedy = error.refusal.remedy or self._alternative(step)
             raise IllegalTransformError(replace(error.refusal, remedy=remedy, kernel=self.kernel.name)) from None
@@ -253,6 +254,10 @@ class Schedule:
         """Run a loop downwards."""
         self._take(Step("reverse", (str(loop),)))
 
+    def rfactor(self, loop: str) -> None:
+        """Give each iteration of a loop over blocks of a reduced index a partial result of its own."""
+        self._take(Step("rfactor", (str(loop),)))
+
     def parallel(self, loop: str) -> None:
         """Run the iterations of a loop at once."""
         self._take(Step("parallel", (str(loop),)))
@@ -333,6 +338,7 @@ _STEPS: dict[str, Callable[..., Any]] = {
     "skew": reindex.skew,
     "shift": reindex.shift,
     "reverse": reindex.reverse,
+    "rfactor": factoring.rfactor,
     "parallel": lambda state, loop: marks.mark(state, loop, "parallel"),
     "vectorize": lambda state, loop: marks.mark(state, loop, "vector"),
     "unroll": lambda state, loop: marks.mark(state, loop, "unroll"),

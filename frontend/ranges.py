@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.affine import decide, make_set
-from ..compiler.ir.quasiaffine import NEGATED, Affine, Comparison, Range, conjunction, end_text
+from ..compiler.ir.hulls import proved
+from ..compiler.ir.quasiaffine import Affine, Range, end_text
 from ..compiler.ir.trampoline import run
 from . import syntax as s
 from .diagnostic import Fault
@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from .scope import Ends, Env, Scope
 
 ENDS_HINT = "write a..b with sums of sizes, consts and outer indices"
-
-
-def proved(scope: Scope, op: str, left: Affine, right: Affine) -> bool:
-    """Whether `left op right` holds at all sizes that the caller may give.
-
-    Raises:
-        UndecidedError: isl gave up.
-    """
-    if left == right:
-        return op in ("<=", "==", ">=")
-    if (left - right).is_number:
-        return _holds(op, (left - right).constant)
-    against = Comparison(NEGATED[op], left, right)
-    return decide(make_set(scope.sizes, (), conjunction(scope.context, against)).is_empty)
-
-
-def _holds(op: str, difference: int) -> bool:
-    return {"<": difference < 0, "<=": difference <= 0, "==": difference == 0, "!=": difference != 0,
-            ">=": difference >= 0, ">": difference > 0}[op]  # fmt: skip
 
 
 def written_range(binder: s.Binder, env: Env, scope: Scope) -> Range:

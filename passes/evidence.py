@@ -235,7 +235,7 @@ def _verb(statement: Statement) -> str:
 
 def _larger_witness(asked: State, sizes: Mapping[str, int], violation: Violation) -> Witness | None:
     """A witness at these sizes; for a sum, also where its range is longer: two terms have one order only."""
-    found = _witness(asked, sizes)
+    found = witness(asked, sizes)
     statement = statement_of(asked.program, violation.dependence.source)
     if found is not None or not violation.dependence.reduction or statement.reduction is None:
         return found
@@ -245,14 +245,17 @@ def _larger_witness(asked: State, sizes: Mapping[str, int], violation: Violation
     for more in dict.fromkeys((1, 2, step, 2 * step, 3 * step)):
         for name in sorted(own):
             larger = {**sizes, name: sizes[name] + more}
-            found = _witness(asked, larger)
+            found = witness(asked, larger)
             if found is not None:
                 return replace(found, sizes=" ".join(f"{n}={v}" for n, v in larger.items()))
     return None
 
 
-def _witness(asked: State, sizes: Mapping[str, int]) -> Witness | None:
-    """The first of the crafted inputs on which the asked-for tree gives another answer than the definition."""
+def witness(asked: State, sizes: Mapping[str, int], definition: Program | None = None) -> Witness | None:
+    """The first of the crafted inputs on which the asked-for tree gives another answer than the definition.
+
+    *definition*: where a step has rewritten the program, the one that it started from.
+    """
     program = asked.program
     if not holds(program.context, sizes):
         return None
@@ -264,7 +267,7 @@ def _witness(asked: State, sizes: Mapping[str, int]) -> Witness | None:
     scalars = {n: True if d.is_bool else 1 if d.is_int else 1.0 for n, d in program.scalars.items()}
     for arrays in _candidates(program, sizes):
         try:
-            defined = interpret(program, arrays, sizes, scalars)
+            defined = interpret(definition or program, arrays, sizes, scalars)
         except OutsideError:
             continue
         try:

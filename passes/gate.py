@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.show import element_text
 from ..compiler.ir.tree import Loop, loops
-from .evidence import instance_text, message, places, smallest, with_evidence
+from .evidence import instance_text, message, places, smallest, with_evidence, witness
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Refusal, Rule
+from .rfactor import permitted, reordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..compiler.ir.program import Program, Statement
     from .state import State
 
 SPREAD = ("parallel", "vector", "bind", "block")
 
 
-def require_legal(step: str, candidate: State, smaller: Callable[[int], State | None]) -> Report:
+def require_legal(step: str, before: Program, candidate: State, smaller: Callable[[int], State | None]) -> Report:
     """Check a candidate state; what each loop carries is returned.
 
+    *before*: the program that the step started from; it may have changed the order of a reduction.
     *smaller(limit)*: the candidate with every tile size cut to the limit, for the smallest case (0: whether there are
     tiles at all).
 
@@ -31,6 +34,9 @@ def require_legal(step: str, candidate: State, smaller: Callable[[int], State | 
             reader would not find its element (coverage), iterations that run at once would meet (race), or isl did
             not decide (unknown).
     """
+    for update in reordered(before, candidate.program):
+        if not permitted(before, update):
+            raise IllegalTransformError(_order_refusal(step, before, update, smaller))
     try:
         report = examine(candidate)
     except UndecidedError:
@@ -81,6 +87,20 @@ def _refusal(step: str, candidate: State, violation: Violation, smaller: Callabl
     remedy = _order_remedy(candidate, violation) if violation.dependence.reduction else None
     base = Refusal(_rule(violation), step, message(program, violation), remedy=remedy, kernel=program.name)
     return with_evidence(base, candidate, violation, smaller)
+
+
+def _order_refusal(step: str, before: Program, update: Statement, smaller: Callable[[int], State | None]) -> Refusal:
+    """A reduction was rewritten into another order without permission: two blocks of two show it."""
+    element = element_text(update.tensor, update.position)
+    text = f"the terms of {element} would be added in another order, which rounds differently."
+    remedy = "allow reassociate, in the kernel or in this sum; or write blocks= into the sum"
+    base = Refusal("rounding", step, text, update.span, remedy=remedy, searched=True, kernel=before.name)
+    state = smaller(2)
+    if state is None:
+        return base
+    own = {n for r in update.ranges[len(before.stage(update.stage).ranges) :] for n in r.names()}
+    sizes = {n: 4 if n in own else 1 for n in before.sizes}
+    return replace(base, witness=witness(state, sizes, before), case=" ".join(f"{n}={v}" for n, v in sizes.items()))
 
 
 def _order_remedy(candidate: State, violation: Violation) -> str:
