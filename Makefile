@@ -19,7 +19,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 fuzz: $(READY)
-	TILEWRIGHT_FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz
+	TILEWRIGHT_FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz/test_fuzz.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/frontend.py

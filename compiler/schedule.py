@@ -14,7 +14,7 @@ from ..passes import rfactor as factoring
 from ..passes.dependence import OPERATIONS
 from ..passes.gate import require_legal
 from ..passes.legality import Report, examine
-from ..passes.refusal import IllegalTransformError, Refusal
+from ..passes.refusal import IllegalTransformError, Refusal, note
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.split import split as split_loop
 from ..passes.state import State, initial, path_to, shape
@@ -156,10 +156,11 @@ class Schedule:
             require_legal(str(step), self.state.program, candidate, lambda limit: self._smaller(step, limit))
         except IllegalTransformError as error:
             remedy = error.refusal.remedy or self._alternative(step)
-            raise IllegalTransformError(replace(error.refusal, remedy=remedy, kernel=self.kernel.name)) from None
+            raise IllegalTransformError(note(replace(error.refusal, remedy=remedy, kernel=self.kernel.name))) from None
         except UndecidedError:
             text = "isl did not work out within its budget what this step has to compute"
-            raise IllegalTransformError(Refusal("unknown", str(step), text, kernel=self.kernel.name)) from None
+            refusal = Refusal("unknown", str(step), text, kernel=self.kernel.name)
+            raise IllegalTransformError(note(refusal)) from None
         self._states.append(candidate)
         self._trace.append(step)
         return result
@@ -283,7 +284,7 @@ def alternatives(state: State, step: Step) -> list[list[Step]]:
         return [[Step("compute_at", (names[0], loop))] for loop in reversed(around)]
     if step.name == "merge":
         return [[Step("merge", (*names, by))] for by in (1, -1, 2, -2, 3, -3, 4, -4)]
-    if step.name == "reorder" and len(names) == 2:
+    if step.name == "reorder" and len(set(names)) == 2:
         inner, outer = names
         return [[Step("skew", (inner, outer, by)), step] for by in (1, 2)]
     if step.name == "reverse":

@@ -100,8 +100,15 @@ def _excerpt(places: tuple[Place, ...]) -> list[str]:
     return lines
 
 
-# Where a list stands here, every refusal that is raised is noted in it: the pytest plugin closes a run with them.
+# Where a list stands here, the refusals that users meet are noted in it: the pytest plugin closes a run with them.
 noted: list[Refusal] | None = None
+
+
+def note(refusal: Refusal) -> Refusal:
+    """Note a refusal that leaves the public interface."""
+    if noted is not None:
+        noted.append(refusal)
+    return refusal
 
 
 class IllegalTransformError(TilewrightError):
@@ -110,8 +117,6 @@ class IllegalTransformError(TilewrightError):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal)
         self.refusal = refusal
-        if noted is not None:
-            noted.append(refusal)
 
     def __str__(self) -> str:
         return str(self.refusal)

@@ -52,6 +52,9 @@ def new_names(state: State, loop: str, names: tuple[str, str] | None, step: str)
     stage = loop.split(".")[0]
     wished = [n if "." in n else f"{stage}.{n}" for n in names]
     for name in wished:
+        word = name.split(".")[-1]
+        if not word.isidentifier() or name.split(".")[0] != stage:
+            raise shape(step, f"{name} is no name for a loop of {stage}", f"a word, such as {stage}.io")
         if name in taken - {loop} or wished.count(name) > 1:
             raise shape(step, f"the name {name} is taken", "choose other names=")
     return wished[0], wished[1]

@@ -13,6 +13,7 @@ from ...passes.state import initial
 from ..ir.affine import UndecidedError, make_set
 from ..ir.show import accesses_text, domains_text, relation_text, tensors_text
 from .common import read_kernels
+from .schedules import scheduled
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
@@ -40,6 +41,10 @@ def show(
     if name is not None and name not in kernels:
         raise click.UsageError(f"{file} has no kernel '{name}'; it holds {', '.join(kernels)}")
     chosen = [k for n, k in kernels.items() if name in (None, n)]
+    if script is not None:
+        for kernel in chosen:
+            click.echo(f"kernel {kernel.signature}\n\n{scheduled(kernel, script)}")
+        return
     if as_json:
         click.echo(json.dumps([_record(k) for k in chosen], indent=2))
         return
