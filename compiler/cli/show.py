@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @click.option("--accesses", is_flag=True, help="What each statement writes and reads.")
 @click.option("--dependences", "wants_dependences", is_flag=True, help="What must run before what.")
 @click.option("--loops", is_flag=True, help="The loop nest of the definition.")
+@click.option("--schedule", "script", help="A Python file that defines schedule(s): show the loops it makes.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def show(
     file: str,
@@ -34,6 +35,7 @@ def show(
     accesses: bool,
     wants_dependences: bool,
     loops: bool,
+    script: str | None,
     as_json: bool,
 ) -> None:
     """Show the tensors and the loop nest of a kernel in FILE, or what the options ask for."""

@@ -101,7 +101,9 @@ def test_refuses_a_running_sum_in_a_private_buffer_only() -> None:
 
 
 def test_refuses_half_of_a_recurrence() -> None:
-    mutual = "kernel f(X: f32[N]) -> (Y: f32[N]) { P[i] = X[i] + (Q[i - 1] if i > 0 else 0)\nQ[i] = P[i] * 2\nY[i] = Q[i] }"
+    mutual = (
+        "kernel f(X: f32[N]) -> (Y: f32[N]) { P[i] = X[i] + (Q[i - 1] if i > 0 else 0)\nQ[i] = P[i] * 2\nY[i] = Q[i] }"
+    )
     for step in (lambda s: s.compute_at("Q", "Y.i"), lambda s: s.compute_root("P")):  # pyright: ignore
         assert "recurrence" in refused(step, tw.Schedule(kernel(mutual))).message
 

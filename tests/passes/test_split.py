@@ -66,7 +66,9 @@ def test_a_factor_is_a_positive_whole_number(factor: object) -> None:
     assert (refusal.rule, "number" in refusal.message) == ("shape", True)
 
 
-@pytest.mark.parametrize("names", [("j", "x"), ("x", "k"), ("x", "x"), ("x",), ("x", "y", "z"), ("a b", "c"), ("", "c")])
+@pytest.mark.parametrize(
+    "names", [("j", "x"), ("x", "k"), ("x", "x"), ("x",), ("x", "y", "z"), ("a b", "c"), ("", "c")]
+)
 def test_names_are_two_new_words(names: tuple[str, ...]) -> None:
     refusal = refused(lambda s: s.split("C.i", 4, names=names), tw.Schedule(PRODUCT))
     assert refusal.rule == "shape"
