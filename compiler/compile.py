@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
+from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.rfactor import reordered
 from ..passes.verify import Certificate, verify
+from .ir.affine import UndecidedError, budget
 from .kernel import Kernel, call_with
 
 if TYPE_CHECKING:
@@ -66,5 +68,10 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
     if reordered(kernel.program, program):
         certificate = replace(certificate, permissions=tuple({*certificate.permissions, "reassociate"}))
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
-    source = emit_nest(program, schedule.state.tree, heading)
+    try:
+        with budget(OPERATIONS):
+            source = emit_nest(program, schedule.state.tree, heading)
+    except UndecidedError:
+        text = "isl did not work out the bounds of the loops within its budget"
+        raise IllegalTransformError(Refusal("unknown", "compile numpy", text, kernel=kernel.name)) from None
     return CompiledKernel(kernel, target, source, schedule.trace, certificate)

@@ -16,6 +16,7 @@ from ..passes.gate import require_legal
 from ..passes.legality import Report, examine
 from ..passes.refusal import IllegalTransformError, Refusal, note
 from ..passes.reorder import reorder as reorder_loops
+from ..passes.show import schedule_text
 from ..passes.split import split as split_loop
 from ..passes.state import State, initial, path_to, shape
 from .ir.affine import UndecidedError, budget
@@ -111,9 +112,10 @@ class Schedule:
         return examine(self.state)
 
     def __str__(self) -> str:
-        from ..passes.show import schedule_text
-
-        return schedule_text(self.state)
+        try:
+            return schedule_text(self.state)
+        except UndecidedError:
+            return "isl did not work out the bounds of this schedule's loops within its budget"
 
     def diff(self, other: Schedule) -> str:
         """The lines in which two schedules' loops differ, as a unified diff."""
@@ -206,6 +208,8 @@ class Schedule:
         first = None if names is None else (names[0], names[2])
         second = None if names is None else (names[1], names[3])
         taken = len(self._trace)
+        if str(a) == str(b):
+            raise shape(f"tile({a}, {b}, {factor_a}, {factor_b})", "tile takes two different loops")
         try:
             ao, ai = self.split(a, factor_a, first)
             bo, bi = self.split(b, factor_b, second)
@@ -295,7 +299,10 @@ def alternatives(state: State, step: Step) -> list[list[Step]]:
 
 def _steps_of(text: str) -> list[Step]:
     try:
-        return [Step(str(name), tuple(arguments)) for name, arguments in json.loads(text)]
+        steps = json.loads(text)
+        if isinstance(steps, list):
+            return [Step(str(name), tuple(arguments)) for name, arguments in steps]
+        raise TypeError
     except (ValueError, TypeError):
         raise ValueError("this is no trace: a trace is a JSON list of [step, [arguments]]") from None
 

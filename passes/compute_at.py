@@ -44,6 +44,7 @@ def compute_at(state: State, stage: str, loop: str) -> State:
     if not readers:
         raise shape(step, f"nothing inside {loop} reads {stage}", _where_read(state, stage))
     needed = _needed(program, stage, readers, around)
+    rest = _without_buffers(rest, set(_private(program, stage)))
     taken = {found.index for found in loops(rest)}
     own = _distinct(own, taken)
     moved = _under(program, own, around, needed)

@@ -325,6 +325,8 @@ def _filled(
         values = np.clip(np.abs(values), 0, 2) if tensor.dtype.bits < 32 else np.clip(values, -100, 100)
     if tensor.dtype.is_bool:
         values = values > 0
+    if tensor.dtype.is_float:
+        values = np.clip(values, -tensor.dtype.largest, tensor.dtype.largest)
     return (
         values.reshape(shape)
         .astype(np.float32 if tensor.dtype.is_float and tensor.dtype.bits < 64 else np.float64)

@@ -12,6 +12,7 @@ from .evidence import instance_text, message, places, smallest, with_evidence, w
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Refusal, Rule
 from .rfactor import permitted, reordered
+from .structure import require_structure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
             reader would not find its element (coverage), iterations that run at once would meet (race), or isl did
             not decide (unknown).
     """
+    require_structure(step, candidate)
     for update in reordered(before, candidate.program):
         if not permitted(before, update):
             raise IllegalTransformError(_order_refusal(step, before, update, smaller))

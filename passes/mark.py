@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..compiler.ir.tree import Kind, Leaf, Loop, leaves, loops
-from .state import State, find_loop, path_to, replace_loop, shape
+import islpy as isl
 
+from ..compiler.ir.tree import Kind, Leaf, leaves, loops
+from .state import State, find_loop, replace_loop, shape
+
+STEPS = {"vector": "vectorize"}
 GRID = ("grid.x", "grid.y", "grid.z")
 
 
@@ -16,16 +19,10 @@ def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
     Raises:
         IllegalTransformError: no such loop, or no such target of bind (rule shape).
     """
-    step = f"{kind}({loop})"
-    found = find_loop(state, loop, step)
+    step = f"{STEPS.get(kind, kind)}({loop}{f', {target}' if target else ''})"
+    find_loop(state, loop, step)
     if kind == "bind" and target not in GRID:
         raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
-    nest = [*path_to(state.tree, loop)[:-1], *loops(found.body)]
-    for other in nest:
-        if kind == "bind" and other.target == target:
-            raise shape(step, f"{other.index} is bound to {target} already")
-    if kind == "vector" and any(isinstance(node, Loop) for node in found.body):
-        raise shape(step, f"{loop} is not innermost: a vector loop holds no loops", "vectorize an innermost loop")
     return State(state.program, replace_loop(state.tree, loop, lambda n: [replace(n, kind=kind, target=target)]))
 
 
@@ -45,15 +42,13 @@ def fuse(state: State, outer: str, inner: str) -> State:
     if found.kind != within.kind or found.descending or within.descending:
         raise shape(step, "two loops that run in different ways cannot be one", "fuse before marking them")
     for leaf in leaves((within,)):
-        if not _rectangular(leaf, outer, inner):
+        if not rectangular(leaf, outer, inner):
             raise shape(step, f"the range of {inner} depends on {outer}", "a fused loop runs over a rectangle")
     return State(state.program, replace_loop(state.tree, outer, lambda node: [replace(node, fused=True)]))
 
 
-def _rectangular(leaf: Leaf, outer: str, inner: str) -> bool:
+def rectangular(leaf: Leaf, outer: str, inner: str) -> bool:
     """Whether the values of *inner* are the same for every value of *outer*."""
-    import islpy as isl
-
     first, second = leaf.indices.index(outer), leaf.indices.index(inner)
     kept = leaf.domain
     for position in reversed(range(len(leaf.indices))):

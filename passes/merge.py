@@ -26,6 +26,8 @@ def merge(state: State, first: str, second: str, shifted: int = 0) -> State:
         IllegalTransformError: the loops are not neighbours, or run in different ways (rule shape).
     """
     step = f"merge({first}, {second})" if not shifted else f"merge({first}, {second}, {shifted})"
+    if type(shifted) is not int:
+        raise shape(step, "the second loop is shifted by a whole number")
     a, b = find_loop(state, first, step), find_loop(state, second, step)
     if a.descending != b.descending or a.kind != b.kind or a.fused or b.fused:
         raise shape(step, f"{first} and {second} run in different ways", "merge before marking, reversing or fusing")
@@ -54,10 +56,10 @@ def distribute(state: State, loop: str) -> tuple[State, tuple[str, ...]]:
     """
     step = f"distribute({loop})"
     found = find_loop(state, loop, step)
-    if len(found.body) < 2:
-        raise shape(step, f"{loop} has one member: there is nothing to distribute")
     if any(isinstance(node, Alloc) for node in found.body):
         raise shape(step, f"a buffer is private to each iteration of {loop}", "distribute before compute_at")
+    if len(found.body) < 2:
+        raise shape(step, f"{loop} has one member: there is nothing to distribute")
     taken = set(state.loop_names)
     names = [loop]
     parts: list[Node] = [replace(found, body=found.body[:1])]

@@ -57,19 +57,19 @@ def reorder(state: State, *names: str) -> State:
     for loop in nest:
         if loop.fused:
             raise shape(step, f"{loop.index} is fused with the loop inside it", "reorder before fusing")
-    items = list(_items((nest[0],), set(by_name), frozenset()))
+    items = list(_items((nest[0],), set(by_name), frozenset(), step))
     taken = set(state.loop_names)
     rebuilt = _build(items, order, by_name, taken, set())
     return State(state.program, sorted_leaves(replace_loop(state.tree, nest[0].index, lambda _: rebuilt)))
 
 
-def _items(nodes: Sequence[Node], nest: set[str], around: frozenset[str]) -> list[_Item]:
+def _items(nodes: Sequence[Node], nest: set[str], around: frozenset[str], step: str) -> list[_Item]:
     found: list[_Item] = []
     for node in nodes:
         if isinstance(node, Loop) and node.index in nest:
-            found += _items(node.body, nest, around | {node.index})
+            found += _items(node.body, nest, around | {node.index}, step)
         elif isinstance(node, Alloc) and _holds(node.body, nest):
-            raise shape("reorder", f"the buffer of {node.tensor} lies between these loops", "reorder before compute_at")
+            raise shape(step, f"the buffer of {node.tensor} lies between these loops", "reorder before compute_at")
         else:
             found.append(_Item(node, around))
     return found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..compiler.ir.affine import budget
 from ..compiler.ir.codegen import Bounds
 from ..compiler.ir.show import statement_text
 from ..compiler.ir.tree import Leaf, Loop, Node
+from .dependence import OPERATIONS
 from .legality import Report, examine
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ def schedule_text(state: State) -> str:
     """The loop nest; behind each loop its class (par, red, seq) and how it runs."""
     bounds = Bounds(state.program)
     report = examine(state)
-    return "\n".join(_lines(state, state.tree, bounds, report, (), bounds.start(), 0))
+    with budget(OPERATIONS):
+        return "\n".join(_lines(state, state.tree, bounds, report, (), bounds.start(), 0))
 
 
 def _lines(

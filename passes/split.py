@@ -24,9 +24,9 @@ def split(state: State, loop: str, factor: int, names: tuple[str, str] | None = 
     step = f"split({loop}, {factor})"
     found = find_loop(state, loop, step)
     if type(factor) is not int:
-        raise shape(step, "a split is by a whole number")
+        raise shape(step, f"a split is by a whole number; this is {factor!r}")
     if factor < 1:
-        raise shape(step, f"a split is by a positive number; this is {factor}", "split by 2 or more")
+        raise shape(step, f"a split is by a positive number; this is {factor}")
     if found.fused:
         raise shape(step, f"{loop} is fused with the loop inside it", "split before fusing")
     outer, inner = new_names(state, loop, names, step)
@@ -38,7 +38,11 @@ def split(state: State, loop: str, factor: int, names: tuple[str, str] | None = 
 
     def change(node: Loop) -> list[Node]:
         body = reindexed(state.program, node.body, loop, (outer, inner), value, All((low, high)))
-        return [replace(node, index=outer, body=(replace(node, index=inner, body=body),))]
+        # One of the two goes on running as the loop did: the outer where work is spread, the inner where it is small.
+        spread = node.kind in ("parallel", "bind")
+        serial = replace(node, kind="serial", target="")
+        around, within = (node, serial) if spread else (serial, node)
+        return [replace(around, index=outer, body=(replace(within, index=inner, body=body),))]
 
     return State(state.program, replace_loop(state.tree, loop, change)), (outer, inner)
 

@@ -20,7 +20,7 @@ from ..compiler.ir.tree import Node, Placed, instance_map, loops, placed
 from .refusal import IllegalTransformError, Refusal, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..compiler.ir.program import Access, Program, Statement
 
@@ -46,14 +46,6 @@ class _Leaf:
     statement: Statement
     instances: isl.Map  # { name[indices] -> statement[iterators] }
     time: isl.Map  # { name[indices] -> [place, index, ..] }
-
-
-@dataclass(frozen=True, eq=False)
-class _Flow:
-    """For one tensor: { writer point -> reader point } (the last write), and the reads that find none."""
-
-    must: isl.UnionMap
-    missing: isl.UnionMap
 
 
 def verify(program: Program, tree: Sequence[Node]) -> Certificate:
@@ -169,48 +161,59 @@ def _element(program: Program, leaf: _Leaf, access: Access) -> isl.Map:
     return whole.set_tuple_name(isl.dim_type.out, f"{access.tensor} in {len(scope)}")
 
 
-def _accesses(program: Program, leaves: list[_Leaf], tensor: str, kind: str) -> isl.UnionMap:
-    found = isl.UnionMap.empty(_space(program))
-    for leaf in leaves:
-        for access in leaf.statement.accesses:
-            if access.tensor == tensor and access.kind == kind:
-                found = found.union(_element(program, leaf, access).to_union_map())
-    return found
-
-
 def _space(program: Program) -> isl.Space:
     return make_set(program.sizes, (), All()).get_space().params()
 
 
-def _end(program: Program, tensor: str, leaves: list[_Leaf]) -> tuple[isl.UnionMap, isl.UnionMap]:
-    """A reader behind everything, for an output: (its reads, its time)."""
+def _flow(program: Program, leaves: Sequence[_Leaf], tensor: str) -> isl.UnionMap:
+    """{ reader point -> the point of the last write before it } of a tensor, buffer by buffer.
+
+    By the latest time, computed as a lexicographic maximum: isl's own dataflow analysis gives up exactness where
+    domains have divisions.
+    """
+    writers = [
+        (leaf, _element(program, leaf, leaf.statement.accesses[0]))
+        for leaf in leaves
+        if leaf.statement.tensor == tensor
+    ]
+    flow = isl.UnionMap.empty(_space(program))
+    for _, element, time in _readers(program, leaves, tensor):
+        last: isl.Map | None = None
+        for writer, written in writers:
+            if written.get_tuple_name(isl.dim_type.out) != element.get_tuple_name(isl.dim_type.out):
+                continue
+            before = element.apply_range(written.reverse()).intersect(time.lex_gt_map(writer.time))
+            when = before.apply_range(writer.time)
+            last = when if last is None else last.union(when)
+        if last is None:
+            continue
+        last = last.lexmax()
+        for writer, _ in writers:
+            found = last.apply_range(writer.time.reverse())
+            if not found.is_empty():
+                flow = flow.union(found.to_union_map())
+    return flow
+
+
+def _readers(program: Program, leaves: Sequence[_Leaf], tensor: str) -> Iterator[tuple[str, isl.Map, isl.Map]]:
+    """(name, what it reads, when) of every read of a tensor; an output has a reader behind everything."""
+    for leaf in leaves:
+        for access in leaf.statement.accesses:
+            if access.tensor == tensor and access.kind == "read":
+                yield leaf.name, _element(program, leaf, access), leaf.time
+    if tensor not in program.outputs:
+        return
     names = tuple(f"position{p}" for p in range(program.tensors[tensor].rank))
     box = conjunction(program.context, program.tensors[tensor].box(names))
     images = [Affine.name(n) for n in names]
-    reads = make_map(program.sizes, names, images, box, source="end", target=f"{tensor} in 0")
     length = leaves[0].time.dim(isl.dim_type.out) if leaves else 1
-    last = 1 + max((leaf.item.places[0] for leaf in leaves), default=0)
-    time = make_map(program.sizes, names, [Affine.number(last)] + [Affine()] * (length - 1), box, source="end")
-    return reads.to_union_map(), time.to_union_map()
-
-
-def _flow(program: Program, leaves: list[_Leaf], tensor: str) -> _Flow:
-    """The last write before each read of a tensor, buffer by buffer (isl's dataflow analysis)."""
-    reads = _accesses(program, leaves, tensor, "read")
-    writes = _accesses(program, leaves, tensor, "write")
-    times = isl.UnionMap.empty(_space(program))
-    for leaf in leaves:
-        times = times.union(leaf.time.to_union_map())
-    if tensor in program.outputs:
-        more, when = _end(program, tensor, leaves)
-        reads, times = reads.union(more), times.union(when)
-    info = isl.UnionAccessInfo.from_sink(reads).set_must_source(writes).set_schedule_map(times)
-    flow = info.compute_flow()
-    return _Flow(flow.get_must_dependence(), flow.get_must_no_source())
+    end = 1 + max((leaf.item.places[0] for leaf in leaves), default=0)
+    time = make_map(program.sizes, names, [Affine.number(end)] + [Affine()] * (length - 1), box, source="end")
+    yield "end", make_map(program.sizes, names, images, box, source="end", target=f"{tensor} in 0"), time
 
 
 @lru_cache(maxsize=64)
-def _defined(program: Program) -> tuple[tuple[_Leaf, ...], dict[str, _Flow]]:
+def _defined(program: Program) -> tuple[tuple[_Leaf, ...], dict[str, isl.UnionMap]]:
     """The definition's own leaves and flows."""
     leaves = _prepared(program, definition_tree(program))
     names = [t.name for t in program.tensors.values() if t.role not in ("input", "constant")]
@@ -239,9 +242,9 @@ def _check_flow(program: Program, leaves: list[_Leaf], tensor: str) -> set[str]:
     flow = _flow(program, leaves, tensor)
     back = _with_end(program, _instances(leaves), tensor)
     # { reader point -> instance of the writer }, by this tree and by the definition
-    got = flow.must.reverse().apply_range(back)
-    defined = flows[tensor].must.apply_domain(_with_end(program, _instances(own), tensor))
-    defined = defined.apply_range(_with_end(program, _instances(own), tensor)).reverse()
+    got = flow.apply_range(back)
+    own_back = _with_end(program, _instances(own), tensor)
+    defined = flows[tensor].apply_domain(own_back).apply_range(own_back)
     wanted = back.apply_range(defined)
     updates = [s for s in program.statements if s.tensor == tensor and s.kind in ("update", "merge") and s.reduction]
     if got.is_equal(wanted):

@@ -57,9 +57,8 @@ class Positions:
         high = self.ends(extent.high_word, extent.upper)
         if extent.lower != (Affine(),):
             low = self.ends(extent.low_word, extent.lower)
-            high = (
-                f"{high} - {low}" if low.isidentifier() or low.isdigit() or low.endswith(")") else f"{high} - ({low})"
-            )
+            one = re.fullmatch(r"\w+(\([^()]*\))?", low)  # a name, a number or a call
+            high = f"{high} - {low}" if one else f"{high} - ({low})"
         if len(extent.upper) == 1 and extent.lower == (Affine(),) and self.axes.nonnegative(extent.upper[0]):
             return high
         return f"max(0, {high})"

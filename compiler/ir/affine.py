@@ -41,7 +41,12 @@ def budget(operations: int = OPERATIONS) -> Generator[None]:
     """
     context = isl.DEFAULT_CONTEXT
     if _running:
-        yield  # the outermost budget holds
+        try:
+            yield  # the outermost budget holds
+        except isl.Error as error:
+            if "maximal number of operations" in str(error):
+                raise UndecidedError from error
+            raise
         return
     _running.append(operations)
     context.reset_operations()

@@ -17,7 +17,8 @@ PRODUCT = kernel(
 )
 FORK = kernel("kernel f(X: f32[N]) -> (Y: f32[N], Z: f32[N]) { T[i] = X[i] * 2\nY[i] = T[i] + 1\nZ[i] = T[i] - 1 }")
 CHAIN = kernel(
-    "kernel f(X: f32[N]) -> (Y: f32[N]) { S[i] = X[i] * 2\nT[i] = S[i] + (S[i + 1] else 0)\nY[i] = T[i] + (T[i + 1] else 0) }"
+    "kernel f(X: f32[N]) -> (Y: f32[N]) {"
+    " S[i] = X[i] * 2\nT[i] = S[i] + (S[i + 1] else 0)\nY[i] = T[i] + (T[i + 1] else 0) }"
 )
 RUNNING = "kernel f(X: f32[N]) -> ({outs}Y: f32[N]) {{ S[i] = X[i] + (S[i - 1] if i > 0 else 0)\nY[i] = S[i] * 2 }}"
 
@@ -104,7 +105,7 @@ def test_refuses_half_of_a_recurrence() -> None:
     mutual = (
         "kernel f(X: f32[N]) -> (Y: f32[N]) { P[i] = X[i] + (Q[i - 1] if i > 0 else 0)\nQ[i] = P[i] * 2\nY[i] = Q[i] }"
     )
-    for step in (lambda s: s.compute_at("Q", "Y.i"), lambda s: s.compute_root("P")):  # pyright: ignore
+    for step in (lambda s: s.compute_at("Q", "Y.i"), lambda s: s.compute_root("P")):
         assert "recurrence" in refused(step, tw.Schedule(kernel(mutual))).message
 
 

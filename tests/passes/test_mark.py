@@ -135,7 +135,7 @@ def test_fuse_takes_a_rectangle_of_two_loops(program: tw.Kernel, loops: tuple[st
 
 
 def test_fuse_takes_loops_that_run_alike() -> None:
-    for step in (lambda s: s.reverse("Y.j"), lambda s: s.parallel("Y.i")):  # pyright: ignore
+    for step in (lambda s: s.reverse("Y.j"), lambda s: s.parallel("Y.i")):
         schedule = tw.Schedule(PLUS)
         step(schedule)
         assert "different ways" in refused(lambda s: s.fuse("Y.i", "Y.j"), schedule).message

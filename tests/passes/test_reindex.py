@@ -80,7 +80,7 @@ def test_reverse_takes_what_is_exact_in_any_order(kind: str, op: str) -> None:
 
 
 def test_names_are_loops_and_the_other_one_lies_around() -> None:
-    for step in (lambda s: s.reverse("Y.k"), lambda s: s.shift("Y.k", 1), lambda s: s.skew("Y.k", "Y.i")):  # pyright: ignore
+    for step in (lambda s: s.reverse("Y.k"), lambda s: s.shift("Y.k", 1), lambda s: s.skew("Y.k", "Y.i")):
         assert refused(step, tw.Schedule(PLUS)).message == "there is no loop Y.k"
     for loop, by in (("Y.i", "Y.j"), ("Y.i", "Y.i")):
         refusal = refused(lambda s, loop=loop, by=by: s.skew(loop, by), tw.Schedule(PLUS))
@@ -90,12 +90,12 @@ def test_names_are_loops_and_the_other_one_lies_around() -> None:
 
 @pytest.mark.parametrize("number", [1.5, "1", True, None])
 def test_numbers_are_whole(number: object) -> None:
-    for step in (lambda s: s.shift("Y.j", number), lambda s: s.skew("Y.j", "Y.i", number)):  # pyright: ignore
+    for step in (lambda s: s.shift("Y.j", number), lambda s: s.skew("Y.j", "Y.i", number)):
         assert refused(step, tw.Schedule(PLUS)).rule == "shape"
 
 
 def test_half_of_a_fused_loop_is_not_renumbered() -> None:
-    for step in (lambda s: s.reverse("Y.j"), lambda s: s.reverse("Y.i"), lambda s: s.skew("Y.j", "Y.i")):  # pyright: ignore
+    for step in (lambda s: s.reverse("Y.j"), lambda s: s.reverse("Y.i"), lambda s: s.skew("Y.j", "Y.i")):
         schedule = tw.Schedule(PLUS)
         schedule.fuse("Y.i", "Y.j")
         assert refused(step, schedule).rule == "shape"

@@ -1,4 +1,4 @@
-"""Loop trees run point by point: what runs in which order, what it touches, and on whose buffer; asked of no analysis."""
+"""Loop trees run point by point: what runs in which order, what it touches, and on whose buffer."""
 
 from __future__ import annotations
 

@@ -95,11 +95,13 @@ def test_survives_pickling_and_json(entry: Entry) -> None:
 
 def from_json(data: dict[str, Any]) -> Refusal:
     """The refusal that `to_json` wrote."""
-    witness, span = data["witness"], data["span"]
-    places = tuple(Place(**{**place, "span": Span(**place["span"])}) for place in data["places"])
-    if witness:
-        witness = Witness(**{**witness, "inputs": tuple((name, text) for name, text in witness["inputs"])})
-    return Refusal(**{**data, "span": span and Span(**span), "places": places, "witness": witness})
+    places = tuple(Place(Span(**p["span"]), p["line"], p["note"]) for p in data["places"])
+    span, witness = data["span"] and Span(**data["span"]), data["witness"]
+    if witness is not None:
+        inputs: dict[str, Any] = {"inputs": tuple((name, text) for name, text in witness["inputs"])}
+        witness = Witness(**(witness | inputs))
+    parts: dict[str, Any] = {"span": span, "places": places, "witness": witness}
+    return Refusal(**(data | parts))
 
 
 # The evidence, run again.
@@ -109,7 +111,12 @@ def case_of(refusal: Refusal) -> tuple[dict[str, int], int | None]:
     """The sizes of the smallest case, and the greatest tile size there."""
     assert refusal.case is not None
     sizes, _, tiles = refusal.case.partition(", tiles of at most ")
-    return {n: int(v) for n, v in re.findall(r"(\w+)=(-?\d+)", sizes)}, int(tiles) if tiles else None
+    return sizes_in(sizes), int(tiles) if tiles else None
+
+
+def sizes_in(text: str) -> dict[str, int]:
+    """The sizes in `M=1 N=2`."""
+    return {name: int(value) for name, value in (part.split("=") for part in text.split())}
 
 
 @cache
@@ -203,9 +210,11 @@ def test_the_answers_on_the_witness_differ_as_printed(entry: Entry) -> None:
     witness = met(entry).error.refusal.witness
     if witness is None:
         return  # how many have none is counted below
-    program, state, sizes = asked(entry)
+    program, state, smallest = asked(entry)
+    sizes = dict(smallest)
     arrays = {name: array_of(program.tensors[name], text) for name, text in witness.inputs}
-    sizes = {**sizes, **fixed_by(program, arrays)}
+    sizes |= sizes_in(witness.sizes)
+    assert fixed_by(program, arrays).items() <= sizes.items()
     scalars = {name: True if d.is_bool else 1 if d.is_int else 1.0 for name, d in program.scalars.items()}
     name, at = element_of(witness.element)
     wanted = interpret(program, arrays, sizes, scalars)[name]

@@ -1,0 +1,53 @@
+"""What a tree must look like, whatever step made it: marks that still make sense."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..compiler.ir.tree import Leaf, Loop, Node, leaves, loops
+from .mark import rectangular
+from .state import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .state import State
+
+
+def require_structure(step: str, state: State) -> None:
+    """Check a tree's marks after a step.
+
+    Raises:
+        IllegalTransformError: a vector loop holds loops, fused loops have come apart, or two loops of one nest are
+            bound to one axis (rule shape).
+    """
+    for loop in loops(state.tree):
+        if loop.kind == "vector" and any(True for _ in loops(loop.body)):
+            raise shape(step, f"{loop.index} runs in vector lanes and would hold loops", "vectorize last")
+        if loop.fused:
+            _require_fused(step, loop)
+    _require_axes(step, state.tree, {})
+
+
+def _require_fused(step: str, loop: Loop) -> None:
+    inner = loop.body[0] if len(loop.body) == 1 else None
+    if not isinstance(inner, Loop):
+        raise shape(step, f"{loop.index} is fused with the loop inside it, which would not be alone there", "fuse last")
+    if loop.kind != inner.kind or loop.descending or inner.descending:
+        raise shape(step, f"{loop.index} and {inner.index} are fused: they run in one way", "fuse last")
+    if not all(rectangular(leaf, loop.index, inner.index) for leaf in leaves((inner,))):
+        raise shape(
+            step, f"the range of {inner.index} would depend on {loop.index}, with which it is fused", "fuse last"
+        )
+
+
+def _require_axes(step: str, nodes: Sequence[Node], bound: dict[str, str]) -> None:
+    for node in nodes:
+        if isinstance(node, Leaf):
+            continue
+        inside = bound
+        if isinstance(node, Loop) and node.kind == "bind":
+            if node.target in bound:
+                raise shape(step, f"{bound[node.target]} and {node.index} would both be bound to {node.target}")
+            inside = {**bound, node.target: node.index}
+        _require_axes(step, node.body, inside)
