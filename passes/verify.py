@@ -153,20 +153,42 @@ def _outside(program: Program, access: Access) -> Formula | None:
 
 def _element(program: Program, leaf: _Leaf, access: Access) -> isl.Map:
     """{ leaf[indices] -> buffer[iterations that have one each, position] }."""
-    relation = leaf.instances.apply_range(program.relation(leaf.statement, access))
     scope = leaf.item.scope(access.tensor)
+    relation = _plain(program, leaf, access)
+    whole = _scope(program, leaf, scope).flat_range_product(relation) if scope else relation
+    return whole.set_tuple_name(isl.dim_type.out, _buffer(access.tensor, scope))
+
+
+def _plain(program: Program, leaf: _Leaf, access: Access) -> isl.Map:
+    """{ leaf[indices] -> tensor[position] }."""
+    return leaf.instances.apply_range(program.relation(leaf.statement, access))
+
+
+def _scope(program: Program, leaf: _Leaf, scope: Sequence[str]) -> isl.Map:
+    """{ leaf[indices] -> the iterations that have a buffer each }."""
     images = [Affine.name(n) for n in scope]
-    prefix = make_map(program.sizes, leaf.item.leaf.indices, images, All(), source=leaf.name, target="scope")
-    whole = prefix.flat_range_product(relation) if scope else relation
-    return whole.set_tuple_name(isl.dim_type.out, f"{access.tensor} in {len(scope)}")
+    return make_map(program.sizes, leaf.item.leaf.indices, images, All(), source=leaf.name, target="scope")
+
+
+def _buffer(tensor: str, scope: Sequence[str]) -> str:
+    return f"{tensor} in {len(scope)}"
 
 
 def _space(program: Program) -> isl.Space:
     return make_set(program.sizes, (), All()).get_space().params()
 
 
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """A read, or the end of the program as the reader of an output. One read may take several elements."""
+
+    plain: isl.Map  # { point -> element }
+    buffer: isl.Map  # { [point -> element] -> element of the buffer it is looked up in }
+    time: isl.Map
+
+
 def _flow(program: Program, leaves: Sequence[_Leaf], tensor: str) -> isl.UnionMap:
-    """{ reader point -> the point of the last write before it } of a tensor, buffer by buffer.
+    """{ [reader point -> element] -> the point of the last write before it } of a tensor, buffer by buffer.
 
     By the latest time, computed as a lexicographic maximum: isl's own dataflow analysis gives up exactness where
     domains have divisions.
@@ -177,12 +199,13 @@ def _flow(program: Program, leaves: Sequence[_Leaf], tensor: str) -> isl.UnionMa
         if leaf.statement.tensor == tensor
     ]
     flow = isl.UnionMap.empty(_space(program))
-    for _, element, time in _readers(program, leaves, tensor):
+    for reader in _readers(program, leaves, tensor):
         last: isl.Map | None = None
         for writer, written in writers:
-            if written.get_tuple_name(isl.dim_type.out) != element.get_tuple_name(isl.dim_type.out):
+            if written.get_tuple_name(isl.dim_type.out) != reader.buffer.get_tuple_name(isl.dim_type.out):
                 continue
-            before = element.apply_range(written.reverse()).intersect(time.lex_gt_map(writer.time))
+            earlier = reader.plain.domain_map().apply_range(reader.time.lex_gt_map(writer.time))
+            before = reader.buffer.apply_range(written.reverse()).intersect(earlier)
             when = before.apply_range(writer.time)
             last = when if last is None else last.union(when)
         if last is None:
@@ -195,12 +218,18 @@ def _flow(program: Program, leaves: Sequence[_Leaf], tensor: str) -> isl.UnionMa
     return flow
 
 
-def _readers(program: Program, leaves: Sequence[_Leaf], tensor: str) -> Iterator[tuple[str, isl.Map, isl.Map]]:
-    """(name, what it reads, when) of every read of a tensor; an output has a reader behind everything."""
+def _readers(program: Program, leaves: Sequence[_Leaf], tensor: str) -> Iterator[_Reader]:
+    """Every read of a tensor; an output has a reader behind everything."""
     for leaf in leaves:
+        scope = leaf.item.scope(tensor)
         for access in leaf.statement.accesses:
             if access.tensor == tensor and access.kind == "read":
-                yield leaf.name, _element(program, leaf, access), leaf.time
+                plain = _plain(program, leaf, access)
+                buffer = plain.range_map()
+                if scope:
+                    prefix = plain.domain_map().apply_range(_scope(program, leaf, scope))
+                    buffer = prefix.flat_range_product(buffer)
+                yield _Reader(plain, buffer.set_tuple_name(isl.dim_type.out, _buffer(tensor, scope)), leaf.time)
     if tensor not in program.outputs:
         return
     names = tuple(f"position{p}" for p in range(program.tensors[tensor].rank))
@@ -209,7 +238,8 @@ def _readers(program: Program, leaves: Sequence[_Leaf], tensor: str) -> Iterator
     length = leaves[0].time.dim(isl.dim_type.out) if leaves else 1
     end = 1 + max((leaf.item.places[0] for leaf in leaves), default=0)
     time = make_map(program.sizes, names, [Affine.number(end)] + [Affine()] * (length - 1), box, source="end")
-    yield "end", make_map(program.sizes, names, images, box, source="end", target=f"{tensor} in 0"), time
+    plain = make_map(program.sizes, names, images, box, source="end", target=tensor)
+    yield _Reader(plain, plain.range_map().set_tuple_name(isl.dim_type.out, _buffer(tensor, ())), time)
 
 
 @lru_cache(maxsize=64)
@@ -231,9 +261,14 @@ def _with_end(program: Program, relation: isl.UnionMap, tensor: str) -> isl.Unio
     """The instances, and for an output the reader at the end as its own instance."""
     if tensor not in program.outputs:
         return relation
+    return relation.union(_same(program, tensor, "end"))
+
+
+def _same(program: Program, tensor: str, space: str) -> isl.UnionMap:
+    """{ space[position] -> space[position] } for the positions of a tensor."""
     names = tuple(f"position{p}" for p in range(program.tensors[tensor].rank))
-    same = make_map(program.sizes, names, [Affine.name(n) for n in names], All(), source="end", target="end")
-    return relation.union(same.to_union_map())
+    images = [Affine.name(n) for n in names]
+    return make_map(program.sizes, names, images, All(), source=space, target=space).to_union_map()
 
 
 def _check_flow(program: Program, leaves: list[_Leaf], tensor: str) -> set[str]:
@@ -241,11 +276,12 @@ def _check_flow(program: Program, leaves: list[_Leaf], tensor: str) -> set[str]:
     own, flows = _defined(program)
     flow = _flow(program, leaves, tensor)
     back = _with_end(program, _instances(leaves), tensor)
-    # { reader point -> instance of the writer }, by this tree and by the definition
+    # { [reader point -> element] -> instance of the writer }, by this tree and by the definition
     got = flow.apply_range(back)
     own_back = _with_end(program, _instances(own), tensor)
-    defined = flows[tensor].apply_domain(own_back).apply_range(own_back)
-    wanted = back.apply_range(defined)
+    elements = _same(program, tensor, tensor)
+    defined = flows[tensor].apply_domain(own_back.product(elements)).apply_range(own_back)
+    wanted = back.product(elements).apply_range(defined)
     updates = [s for s in program.statements if s.tensor == tensor and s.kind in ("update", "merge") and s.reduction]
     if got.is_equal(wanted):
         return set()
