@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,6 @@ from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
-from ..passes.rfactor import reordered
 from ..passes.verify import Certificate, verify
 from .ir.affine import UndecidedError, budget
 from .kernel import Kernel, call_with
@@ -64,9 +63,7 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span))
     program = schedule.state.program
-    certificate = verify(program, schedule.state.tree)
-    if reordered(kernel.program, program):
-        certificate = replace(certificate, permissions=tuple({*certificate.permissions, "reassociate"}))
+    certificate = verify(program, schedule.state.tree, kernel.program)
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
     try:
         with budget(OPERATIONS):

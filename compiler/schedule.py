@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from ..passes import compute_at as placement
@@ -12,9 +13,9 @@ from ..passes import merge as fusion
 from ..passes import reindex
 from ..passes import rfactor as factoring
 from ..passes.dependence import OPERATIONS
-from ..passes.gate import require_legal
+from ..passes.gate import legal, nest_of, require_legal
 from ..passes.legality import Report, examine
-from ..passes.refusal import IllegalTransformError, Refusal, note
+from ..passes.refusal import IllegalTransformError, Refusal, Rule, note
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.show import schedule_text
 from ..passes.split import split as split_loop
@@ -157,7 +158,7 @@ class Schedule:
                 candidate, result = _apply(self.state, step)
             require_legal(str(step), self.state.program, candidate, lambda limit: self._smaller(step, limit))
         except IllegalTransformError as error:
-            remedy = error.refusal.remedy or self._alternative(step)
+            remedy = error.refusal.remedy or self._alternative(step, error.refusal.rule)
             raise IllegalTransformError(note(replace(error.refusal, remedy=remedy, kernel=self.kernel.name))) from None
         except UndecidedError:
             text = "isl did not work out within its budget what this step has to compute"
@@ -167,17 +168,20 @@ class Schedule:
         self._trace.append(step)
         return result
 
-    def _alternative(self, step: Step) -> str | None:
+    def _alternative(self, step: Step, rule: Rule) -> str | None:
         """A step that is legal where this one is not, found by trying the near ones."""
+        if rule in ("shape", "unknown"):
+            return None
         for steps in alternatives(self.state, step):
             state = self.state
             try:
                 for attempt in steps:
                     state, _ = _apply(state, attempt)
-            except IllegalTransformError:
+                if not legal(self.state.program, state):
+                    continue
+            except (IllegalTransformError, UndecidedError):
                 continue
-            report = examine(state)
-            if not (report.violations or report.unwritten or report.repeated):
+            else:
                 return ", then ".join(map(str, steps))
         return None
 
@@ -288,12 +292,13 @@ def alternatives(state: State, step: Step) -> list[list[Step]]:
         return [[Step("compute_at", (names[0], loop))] for loop in reversed(around)]
     if step.name == "merge":
         return [[Step("merge", (*names, by))] for by in (1, -1, 2, -2, 3, -3, 4, -4)]
-    if step.name == "reorder" and len(set(names)) == 2:
+    if step.name == "reorder" and len(names) == 2:
         inner, outer = names
         return [[Step("skew", (inner, outer, by)), step] for by in (1, 2)]
     if step.name == "reverse":
         report = examine(state)
-        return [[Step("reverse", (name,))] for name in state.loop_names if report.loop_class(name) == "par"]
+        nest = nest_of(state, names[0])
+        return [[Step("reverse", (name,))] for name in nest if report.loop_class(name) == "par"]
     return []
 
 
@@ -322,10 +327,13 @@ def _apply(state: State, step: Step) -> tuple[State, Any]:
     action = _STEPS.get(step.name)
     if action is None:
         raise shape(str(step), f"there is no step {step.name}", f"the steps are {', '.join(_STEPS)}")
+    expected = signature(action)
     try:
-        result = action(state, *step.arguments)
-    except TypeError as error:
-        raise shape(str(step), f"wrong arguments: {error}") from None
+        expected.bind(state, *step.arguments)
+    except TypeError:
+        takes = ", ".join(str(p).split(":")[0] for p in list(expected.parameters.values())[1:])
+        raise shape(str(step), f"{step.name} takes ({takes})") from None
+    result = action(state, *step.arguments)
     return result if isinstance(result, tuple) else (result, None)
 
 

@@ -48,12 +48,14 @@ def compute_at(state: State, stage: str, loop: str) -> State:
     taken = {found.index for found in loops(rest)}
     own = _distinct(own, taken)
     moved = _under(program, own, around, needed)
-    private = _private(program, stage)
+    written = {s.name: s.tensor for s in program.statements}
+    inside = {written[leaf.statement] for leaf in leaves(moved)} | {program.stage(stage).tensor}
+    touched = [t for t in _private(program, stage) if t in inside]
 
     def change(node: Loop) -> list[Node]:
         first = next(i for i, n in enumerate(node.body) if any(_reads(program, leaf, stage) for leaf in leaves((n,))))
         body: tuple[Node, ...] = (*node.body[:first], *moved, *node.body[first:])
-        for tensor in reversed(private):
+        for tensor in reversed(touched):
             body = (Alloc(tensor, body),)
         return [replace(node, body=body)]
 
@@ -146,10 +148,10 @@ def _reads(program: Program, leaf: Leaf, stage: str) -> bool:
     return statement.stage != stage and any(a.kind == "read" and a.tensor == tensor for a in statement.accesses)
 
 
-def _where_read(state: State, stage: str) -> str:
+def _where_read(state: State, stage: str) -> str | None:
     readers = [leaf for leaf in leaves(state.tree) if _reads(state.program, leaf, stage)]
     around = dict.fromkeys(name for leaf in readers for name in leaf.indices)
-    return f"it is read inside {', '.join(around)}" if around else "nothing reads it"
+    return f"it is read inside {', '.join(around)}" if around else None
 
 
 def _needed(program: Program, stage: str, readers: Sequence[Leaf], around: tuple[str, ...]) -> dict[str, isl.Map]:
@@ -194,7 +196,8 @@ def _under(
     result: list[Node] = []
     for node in nodes:
         if not isinstance(node, Leaf):
-            result.append(replace(node, body=_under(program, node.body, around, needed)))
+            body = _under(program, node.body, around, needed)
+            result += [replace(node, body=body)] if body else []
             continue
         if node.statement not in needed:
             continue

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.show import element_text
+from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
-from .evidence import instance_text, message, places, smallest, with_evidence, witness
+from .evidence import instance_text, message, places, sizes_text, smallest, with_evidence, witness
 from .legality import Report, Violation, examine, relaxable
-from .refusal import IllegalTransformError, Refusal, Rule
+from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import permitted, reordered
 from .structure import require_structure
 
@@ -48,12 +49,32 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
         ) from None
     if report.violations:
         violation = min(report.violations, key=_severity)
+        if {violation.dependence.source, violation.dependence.target} & set(report.repeated):
+            _require_once(step, candidate, report)
         raise IllegalTransformError(_refusal(step, candidate, violation, smaller))
     _require_once(step, candidate, report)
     for loop in loops(candidate.tree):
         if loop.kind in SPREAD:
             _require_independent(step, candidate, loop, report, smaller)
     return report
+
+
+def legal(before: Program, candidate: State) -> bool:
+    """Whether a candidate would pass, without the evidence if not.
+
+    Raises:
+        UndecidedError: isl gave up.
+    """
+    try:
+        require_structure("", candidate)
+    except IllegalTransformError:
+        return False
+    if not all(permitted(before, update) for update in reordered(before, candidate.program)):
+        return False
+    report = examine(candidate)
+    spread = [loop for loop in loops(candidate.tree) if loop.kind in SPREAD]
+    whole = not (report.violations or report.unwritten or report.repeated)
+    return whole and all(report.loop_class(loop.index) == "par" for loop in spread)
 
 
 def _require_once(step: str, candidate: State, report: Report) -> None:
@@ -97,12 +118,16 @@ def _order_refusal(step: str, before: Program, update: Statement, smaller: Calla
     text = f"the terms of {element} would be added in another order, which rounds differently."
     remedy = "allow reassociate, in the kernel or in this sum; or write blocks= into the sum"
     base = Refusal("rounding", step, text, update.span, remedy=remedy, searched=True, kernel=before.name)
+    if update.span is not None:
+        line = Source("", before.source).line(update.span.line)
+        base = replace(base, places=(Place(update.span, line, "summed here"),))
     state = smaller(2)
     if state is None:
         return base
-    own = {n for r in update.ranges[len(before.stage(update.stage).ranges) :] for n in r.names()}
+    own = {n for r in update.ranges[len(before.stage(update.stage).ranges) :] for n in r.names()} & set(before.sizes)
     sizes = {n: 4 if n in own else 1 for n in before.sizes}
-    return replace(base, witness=witness(state, sizes, before), case=" ".join(f"{n}={v}" for n, v in sizes.items()))
+    parts = [sizes_text(sizes)] if sizes else []
+    return replace(base, witness=witness(state, sizes, before), case=", ".join([*parts, "tiles of at most 2"]))
 
 
 def _order_remedy(candidate: State, violation: Violation) -> str:
@@ -137,16 +162,17 @@ def _require_independent(
         remedy = "allow reassociate and rfactor, or a sum with lanes="
     else:
         text = f"iterations of {loop.index} depend on one another: {message(program, worst, smallest(program, worst))}"
-        free = [name for name in candidate_loops(candidate) if report.loop_class(name) == "par"]
+        free = [name for name in nest_of(candidate, loop.index) if report.loop_class(name) == "par"]
         remedy = f"{loop.kind} one of {', '.join(free)}" if free else None
     raise IllegalTransformError(
         _with(Refusal(rule, step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller)
     )
 
 
-def candidate_loops(state: State) -> list[str]:
-    """The loops of a state by name."""
-    return [loop.index for loop in loops(state.tree)]
+def nest_of(state: State, name: str) -> list[str]:
+    """The loops of the nest that a loop is of, by name."""
+    (nest,) = [nest for nest in state.tree if any(loop.index == name for loop in loops((nest,)))]
+    return [loop.index for loop in loops((nest,))]
 
 
 def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Callable[[int], State | None]) -> Refusal:
@@ -157,6 +183,6 @@ def _with(refusal: Refusal, candidate: State, violation: Violation, smaller: Cal
         return refusal
     first = instance_text(program, violation.source, clash.first, clash.sizes)
     second = instance_text(program, violation.target, clash.second, clash.sizes)
-    case = " ".join(f"{n}={v}" for n, v in clash.sizes.items())
+    case = sizes_text(clash.sizes) or None
     text = f"{first}  and  {second}  run at once"
     return replace(refusal, places=places(program, violation, clash), case=case, instances=text)

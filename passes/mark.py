@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from ..compiler.ir.tree import Kind, Leaf, leaves, loops
+from ..compiler.ir.tree import Kind, Leaf, Loop, leaves, loops
 from .state import State, find_loop, replace_loop, shape
 
 STEPS = {"vector": "vectorize"}
@@ -20,10 +20,20 @@ def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
         IllegalTransformError: no such loop, or no such target of bind (rule shape).
     """
     step = f"{STEPS.get(kind, kind)}({loop}{f', {target}' if target else ''})"
-    find_loop(state, loop, step)
+    found = find_loop(state, loop, step)
+    around = next((outer for outer in loops(state.tree) if outer.fused and outer.body[0] == found), None)
+    if around is not None:
+        raise shape(step, f"{loop} is fused with {around.index}: they run in one way", f"mark {around.index}")
     if kind == "bind" and target not in GRID:
         raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
-    return State(state.program, replace_loop(state.tree, loop, lambda n: [replace(n, kind=kind, target=target)]))
+    return State(state.program, replace_loop(state.tree, loop, lambda n: [_marked(n, kind, target)]))
+
+
+def _marked(loop: Loop, kind: Kind, target: str) -> Loop:
+    """The loop, and those fused with it, marked."""
+    inner = loop.body[0]
+    body = (_marked(inner, kind, target),) if loop.fused and isinstance(inner, Loop) else loop.body
+    return replace(loop, kind=kind, target=target, body=body)
 
 
 def fuse(state: State, outer: str, inner: str) -> State:

@@ -76,7 +76,8 @@ class Refusal:
         elif self.searched:
             lines.append("  no input was found, at this size, on which the answers differ")
         if self.remedy:
-            lines.append(f"  legal instead: {self.remedy}")
+            # An ill-formed request has no legal form of its own: what helps is a hint.
+            lines.append(f"  {'hint' if self.rule == 'shape' else 'legal instead'}: {self.remedy}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def skew(state: State, loop: str, by: str, factor: int) -> State:
         raise shape(step, "a loop is skewed by a whole number times another")
     around = [outer.index for outer in path_to(state.tree, loop)][:-1]
     if by not in around:
-        raise shape(step, f"{by} is not around {loop}", f"the loops around it are {', '.join(around) or 'none'}")
+        raise shape(step, f"{by} is not around {loop}", f"around it: {', '.join(around)}" if around else None)
     return _renumbered(state, loop, Affine.name(loop) - Affine.name(by).scaled(factor))
 
 

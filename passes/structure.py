@@ -22,11 +22,11 @@ def require_structure(step: str, state: State) -> None:
             bound to one axis (rule shape).
     """
     for loop in loops(state.tree):
-        if loop.kind == "vector" and any(True for _ in loops(loop.body)):
+        if loop.kind == "vector" and not loop.fused and any(True for _ in loops(loop.body)):
             raise shape(step, f"{loop.index} runs in vector lanes and would hold loops", "vectorize last")
         if loop.fused:
             _require_fused(step, loop)
-    _require_axes(step, state.tree, {})
+    _require_axes(step, state.tree, {}, False)
 
 
 def _require_fused(step: str, loop: Loop) -> None:
@@ -41,13 +41,13 @@ def _require_fused(step: str, loop: Loop) -> None:
         )
 
 
-def _require_axes(step: str, nodes: Sequence[Node], bound: dict[str, str]) -> None:
+def _require_axes(step: str, nodes: Sequence[Node], bound: dict[str, str], within_fused: bool) -> None:
     for node in nodes:
         if isinstance(node, Leaf):
             continue
         inside = bound
         if isinstance(node, Loop) and node.kind == "bind":
-            if node.target in bound:
+            if node.target in bound and not within_fused:
                 raise shape(step, f"{bound[node.target]} and {node.index} would both be bound to {node.target}")
             inside = {**bound, node.target: node.index}
-        _require_axes(step, node.body, inside)
+        _require_axes(step, node.body, inside, isinstance(node, Loop) and node.fused)

@@ -18,6 +18,7 @@ from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, All, Comparison, Formula, Some, conjunction
 from ..compiler.ir.tree import Node, Placed, instance_map, loops, placed
 from .refusal import IllegalTransformError, Refusal, Rule
+from .rewritten import Reordering, reorderings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,8 +49,10 @@ class _Leaf:
     time: isl.Map  # { name[indices] -> [place, index, ..] }
 
 
-def verify(program: Program, tree: Sequence[Node]) -> Certificate:
+def verify(program: Program, tree: Sequence[Node], original: Program | None = None) -> Certificate:
     """Prove a placed program equal to its definition, at all sizes that the kernel promises.
+
+    *original*: the kernel's own program, where a step has rewritten it.
 
     Raises:
         IllegalTransformError: a point is violated (rule dependence, coverage, race, rounding, bounds), or isl did not
@@ -57,7 +60,8 @@ def verify(program: Program, tree: Sequence[Node]) -> Certificate:
     """
     try:
         with budget(OPERATIONS):
-            return _verify(program, tree)
+            reordered = reorderings(original, program) if original is not None else ()
+            return _verify(program, tree, reordered)
     except UndecidedError:
         raise _failed("unknown", program, "isl did not decide the final check within its budget") from None
 
@@ -66,11 +70,12 @@ def _failed(rule: Rule, program: Program, message: str) -> IllegalTransformError
     return IllegalTransformError(Refusal(rule, "final check", message, program.span, kernel=program.name))
 
 
-def _verify(program: Program, tree: Sequence[Node]) -> Certificate:
+def _verify(program: Program, tree: Sequence[Node], reordered: tuple[Reordering, ...]) -> Certificate:
     leaves = _prepared(program, tree)
     _check_instances(program, leaves)
     _check_bounds(program, leaves)
-    relaxed: set[str] = set()
+    # An exact reduction needs no permission for its order.
+    relaxed = set[str]() if all(found.exact for found in reordered) else {"reassociate"}
     for tensor in program.tensors.values():
         if tensor.role not in ("input", "constant"):
             relaxed |= _check_flow(program, leaves, tensor.name)
@@ -83,6 +88,7 @@ def _verify(program: Program, tree: Sequence[Node]) -> Certificate:
         "no two iterations that run at once touch one element with a write among them",
         "every access lies inside its tensor",
         "every scalar expression and rounding is the definition's",
+        *(f"in another order, which is free to choose: {found.text}" for found in reordered),
     )
     return Certificate(proved, str(program.context), tuple(sorted(relaxed)))
 

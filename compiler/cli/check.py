@@ -49,7 +49,7 @@ def _check_schedule(files: tuple[str, ...], script: str, as_json: bool) -> int:
     kernel = read_kernel(files[0], None)
     try:
         schedule = scheduled(kernel, script)
-        certificate = verify(schedule.state.program, schedule.state.tree)
+        certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
     except IllegalTransformError as error:
         click.echo(json.dumps(error.refusal.to_json(), indent=2) if as_json else str(error), err=not as_json)
         return 1
