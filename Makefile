@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: demo test lint fuzz bench bits clean
+.PHONY: demo test lint fuzz fuzz-schedules bench bits clean
 
 demo: $(READY)
 	$(BIN)/python examples/demo.py
@@ -20,6 +20,9 @@ lint: $(READY)
 
 fuzz: $(READY)
 	TILEWRIGHT_FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz/test_fuzz.py
+
+fuzz-schedules: $(READY)
+	TILEWRIGHT_FUZZ_SCHEDULES=20000 $(BIN)/python -m pytest -q --refusals=none tests/fuzz/test_schedules.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/frontend.py

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.quasiaffine import TRUE, Affine
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh
+from .reindex import ascending
 from .state import State, find_loop, reindexed, renamed, replace_loop, shape
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ def merge(state: State, first: str, second: str, shifted: int = 0) -> State:
 
         for i: S[i]; for j: T[j]   ->   for i: S[i]; T[i]     (each where its own range has i)
 
-    Legal when no instance of T is needed by, or needs, a later S.
+    If one of them runs downwards it is renumbered upwards first, from its last value, so that the other sets the
+    direction. Legal when no instance of T is needed by, or needs, a later S.
 
     Raises:
         IllegalTransformError: the loops are not neighbours, or run in different ways (rule shape).
@@ -29,7 +31,10 @@ def merge(state: State, first: str, second: str, shifted: int = 0) -> State:
     if type(shifted) is not int:
         raise shape(step, "the second loop is shifted by a whole number")
     a, b = find_loop(state, first, step), find_loop(state, second, step)
-    if a.descending != b.descending or a.kind != b.kind or a.fused or b.fused:
+    if a.descending != b.descending:
+        state = ascending(state, first if a.descending else second, step)
+        a, b = find_loop(state, first, step), find_loop(state, second, step)
+    if a.kind != b.kind or a.fused or b.fused:
         raise shape(step, f"{first} and {second} run in different ways", "merge before marking, reversing or fusing")
     if not _neighbours(state.tree, first, second):
         raise shape(step, f"{second} does not stand right behind {first}", "merge loops that follow each other")

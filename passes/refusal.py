@@ -70,7 +70,7 @@ class Refusal:
         if self.witness:
             given = "  ".join(f"{name} = {value}" for name, value in self.witness.inputs)
             at = f", at {self.witness.sizes}" if self.witness.sizes else ""
-            lines += [f"  an input that shows it{at}", f"    {given}"]
+            lines += [f"  an input that shows it{at}", f"    {given}"] if given else [f"  the answers differ{at}"]
             lines.append(f"    as defined  {self.witness.element} = {self.witness.defined}")
             lines.append(f"    as asked    {self.witness.element} = {self.witness.asked}")
         elif self.searched:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import islpy as isl
+
+from ..compiler.ir.hulls import pieces
 from ..compiler.ir.quasiaffine import TRUE, Affine
+from ..compiler.ir.tree import leaves
 from .state import State, find_loop, path_to, reindexed, replace_loop, shape
 
 if TYPE_CHECKING:
@@ -51,6 +55,28 @@ def _renumbered(state: State, loop: str, value: Affine) -> State:
         return [replace(node, body=body)]
 
     return State(state.program, replace_loop(state.tree, loop, change))
+
+
+def ascending(state: State, loop: str, step: str) -> State:
+    """A descending loop as an ascending one over the same range: index i runs as low + high - i.
+
+    Raises:
+        IllegalTransformError: the ends of its range are not one expression in the sizes (rule shape).
+    """
+    found = find_loop(state, loop, step)
+    values: isl.Set | None = None
+    for leaf in leaves(found.body):
+        level = leaf.indices.index(loop)
+        own = leaf.domain.project_out(isl.dim_type.set, level + 1, len(leaf.indices) - level - 1)
+        own = own.project_out(isl.dim_type.set, 0, level)
+        values = own if values is None else values.union(own)
+    assert values is not None
+    lows, highs = pieces(values.dim_min(0)), pieces(values.dim_max(0))
+    if len(lows) != 1 or len(highs) != 1:
+        raise shape(step, f"{loop} runs downwards over a range with several ends", f"reverse({loop}) first")
+    turned = _renumbered(state, loop, lows[0] + highs[0] - Affine.name(loop))
+    tree = replace_loop(turned.tree, loop, lambda node: [replace(node, descending=False)])
+    return State(state.program, tree)
 
 
 def reverse(state: State, loop: str) -> State:

@@ -95,6 +95,10 @@ def _wrapped(shown: tuple[str, int], strength: int) -> str:
 def as_params(points: isl.Set, indices: Sequence[str]) -> isl.Set:
     """The set with its dimensions, by name, as parameters: one space for all leaves."""
     plain = points.reset_tuple_id() if points.has_tuple_id() else points
+    for position in range(len(indices)):
+        plain = plain.set_dim_name(isl.dim_type.set, position, f"index{position}")
+    # isl tightens a set in place when it is asked something. What it says of the set's text depends on the set alone.
+    plain = isl.Set.read_from_str(plain.get_ctx(), str(plain.detect_equalities().remove_redundancies()))
     for position, name in enumerate(indices):
         plain = plain.set_dim_name(isl.dim_type.set, position, name)
     count = plain.dim(isl.dim_type.param)

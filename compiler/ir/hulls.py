@@ -80,14 +80,15 @@ def hull(ranges: tuple[Range, ...], position: tuple[Affine, ...], where: Sized) 
             if points is None:
                 condition = conjunction(where.context, *(r.formula() for r in ranges))
                 points = make_map(where.sizes, [r.index for r in ranges], position, condition).range()
-            lower = _pieces(decide(partial(points.dim_min, dim)))
-            upper = tuple(end + 1 for end in _pieces(decide(partial(points.dim_max, dim))))
+            lower = pieces(decide(partial(points.dim_min, dim)))
+            upper = tuple(end + 1 for end in pieces(decide(partial(points.dim_max, dim))))
             lower = _outermost(list(lower) or [Affine()], "<=", where)
             upper = _outermost(list(upper) or [Affine()], ">=", where)
             extents.append(Extent(lower, upper))
     return tuple(extents)
 
 
-def _pieces(bound: isl.PwAff) -> tuple[Affine, ...]:
+def pieces(bound: isl.PwAff) -> tuple[Affine, ...]:
+    """The different expressions that a piecewise one consists of."""
     # isl's order of pieces is its own affair.
     return tuple(sorted(dict.fromkeys(affine_of_isl(aff) for _, aff in bound.get_pieces()), key=str))

@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 import tilewright as tw
 
-from .programs import call, hex_bits, kernel_of
+from .programs import Array, call, hex_bits, kernel_of
 
 Wanted = tuple[Any, ...]
+
+
+def i32(values: object) -> Array:
+    """An i32 array of these values."""
+    return np.array(values, np.int32)
 
 
 def schedule_of(text: str, *steps: Wanted) -> tw.Schedule:
@@ -19,6 +24,12 @@ def schedule_of(text: str, *steps: Wanted) -> tw.Schedule:
     for name, *arguments in steps:
         getattr(schedule, name)(*arguments)
     return schedule
+
+
+def compiled(text: str, *steps: Wanted) -> Any:
+    """The kernel compiled with these steps."""
+    schedule = schedule_of(text, *steps)
+    return tw.compile(schedule.kernel, schedule)
 
 
 def kept(text: str, *steps: Wanted, **arguments: Any) -> Any:
@@ -35,11 +46,12 @@ def kept(text: str, *steps: Wanted, **arguments: Any) -> Any:
 def denied(rule: str, text: str, *steps: Wanted) -> tw.IllegalTransformError:
     """The refusal of the last step, of that rule; the steps before are accepted, and the schedule stays as it was."""
     schedule = schedule_of(text, *steps[:-1])
-    before, trace = str(schedule), schedule.trace
+    before, trace = schedule.state, schedule.trace
     name, *arguments = steps[-1]
     with pytest.raises(tw.IllegalTransformError) as caught:
         getattr(schedule, name)(*arguments)
     assert caught.value.refusal.rule == rule
     assert caught.value.refusal.step.startswith(f"{name}(")
-    assert (str(schedule), schedule.trace) == (before, trace)
+    assert schedule.state is before
+    assert schedule.trace == trace
     return caught.value

@@ -174,7 +174,7 @@ class Drawn:
 
 def draw_program(rng: random.Random) -> Drawn:
     """One of the forms, filled in; at times one of the random kernels that the front end is tested with."""
-    if rng.random() < 0.15:
+    if rng.random() < 0.1:
         return Drawn(write(rng), False, "random")
     form = rng.choice(list(FORMS))
     granted = rng.random() < 0.25 and form != "narrowed"

@@ -81,7 +81,7 @@ class Draw:
 
     def compute_at(self) -> Step:
         """A stage at a loop with a reader of it inside; rarely any."""
-        program = self.schedule.kernel.program
+        program = self.schedule.state.program
         reads = {s.name: {a.tensor for a in s.accesses if a.kind == "read"} for s in program.statements}
         tensor = {s.name: s.tensor for s in program.stages}
         own = {s.name: s.stage for s in program.statements}
@@ -127,6 +127,13 @@ class Draw:
         ]
         return self.rng.choice(found) if found and self.rng.random() < 0.95 else self.loop()
 
+    def rfactor(self) -> Step:
+        """A loop of a reduction, mostly one over blocks of it."""
+        updates = {s.name for s in self.schedule.state.program.statements if s.kind == "update"}
+        inside = [n for leaf in leaves(self.tree) if leaf.statement in updates for n in leaf.indices]
+        blocks = [n for n in inside if n.endswith("o")]
+        return Step("rfactor", (self.rng.choice(blocks or inside or [self.loop()]),))
+
     def bind(self) -> Step:
         return Step("bind", (self.loop(), self.rng.choice(("grid.x", "grid.y", "grid.z", "grid.x", "lanes"))))
 
@@ -144,6 +151,7 @@ def drawn_step(rng: random.Random, schedule: Schedule) -> Step:
         "reverse": (2, lambda: Step("reverse", (draw.loop(),))),
         "parallel": (2, lambda: Step("parallel", (draw.loop(),))),
         "vectorize": (1, lambda: Step("vectorize", (draw.innermost(),))),
+        "rfactor": (1, draw.rfactor),
         "compute_root": (1, draw.compute_root),
         "fuse": (1, draw.fuse),
         "shift": (1, draw.shift),

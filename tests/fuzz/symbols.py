@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import islpy as isl
+from tilewright.compiler.ir.nest import definition_tree
 from tilewright.compiler.ir.tree import placed
 
 from ..passes.enumeration import Element, touched
@@ -78,6 +79,7 @@ class Symbols:
     sizes: Mapping[str, int]
     names: dict[object, int] = field(default_factory=dict)  # pyright: ignore
     known: dict[tuple[str, Point], tuple[Element, list[Element]]] = field(default_factory=dict)  # pyright: ignore
+    definition: dict[bool, dict[Element, int]] = field(default_factory=dict)  # pyright: ignore
 
     def name(self, key: object) -> int:
         return self.names.setdefault(key, len(self.names))
@@ -90,6 +92,16 @@ class Symbols:
             written, read = touched(self.program, statement, values)
             self.known[key] = written, sorted(read)
         return self.known[key]
+
+    def defined(self, strict: bool = False) -> dict[Element, int]:
+        """What the definition's own tree gives.
+
+        Raises:
+            TooLargeError: it has too many points.
+        """
+        if strict not in self.definition:
+            self.definition[strict] = self.run(definition_tree(self.program), strict=strict)
+        return self.definition[strict]
 
     def run(self, tree: Sequence[Node], order: str = "text", strict: bool = False) -> dict[Element, int]:
         """The name of every element of every output.

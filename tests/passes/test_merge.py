@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import tilewright as tw
 from hypothesis import given, settings
@@ -88,13 +89,24 @@ def test_loops_must_be_neighbours(first: str, second: str, word: str) -> None:
     assert word in refusal.message
 
 
-@pytest.mark.parametrize("step", ["parallel", "vectorize", "unroll", "reverse"])
+@pytest.mark.parametrize("step", ["parallel", "vectorize", "unroll"])
 def test_loops_must_run_alike(step: str) -> None:
     schedule = tw.Schedule(THREE)
     getattr(schedule, step)("S.j")
     assert "different ways" in refused(lambda s: s.merge("R.i", "S.j"), schedule).message
     getattr(schedule, step)("R.i")
     schedule.merge("R.i", "S.j")
+
+
+@pytest.mark.parametrize("reversed_loop", ["R.i", "S.j"])
+def test_a_reversed_loop_takes_the_direction_of_the_other(reversed_loop: str) -> None:
+    schedule = tw.Schedule(THREE)
+    schedule.reverse(reversed_loop)
+    schedule.merge("R.i", "S.j")
+    assert "descending" not in str(schedule)
+    x, z = np.arange(9, dtype=np.float32), np.arange(5, dtype=np.float32)
+    for got, wanted in zip(tw.compile(THREE, schedule)(x, z), THREE(x, z), strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 @pytest.mark.parametrize("shift", [0.5, "1", True])

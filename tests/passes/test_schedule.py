@@ -89,9 +89,7 @@ def test_replay_refuses_what_is_no_step(step: Step) -> None:
     assert caught.value.refusal.step == str(step)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "1", "[1]", '["split"]', '[["split"]]', "[[1, 2]]", "[[", '"split"', '[["split", "C"]]']
-)
+@pytest.mark.parametrize("text", ["", "{}", "1", "[1]", '["split"]', '[["split"]]', "[[1, 2]]", "[[", '"split"'])
 def test_replay_refuses_text_that_is_no_trace(text: str) -> None:
     with pytest.raises(ValueError, match="trace"):
         tw.Schedule.replay(PRODUCT, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import tilewright as tw
 
 if TYPE_CHECKING:
@@ -81,3 +83,30 @@ def take(schedule: tw.Schedule, steps: Sequence[Written]) -> None:
     """Take written steps, one after the other."""
     for name, arguments in steps:
         getattr(schedule, name)(*arguments)
+
+
+@dataclass(frozen=True)
+class Met:
+    """A refusal as it was met, the schedule that it left behind, and what that was before."""
+
+    error: tw.IllegalTransformError
+    schedule: tw.Schedule
+    before: tuple[str, object]
+    seconds: float
+
+
+@cache
+def met(entry: Entry) -> Met:
+    """Take an entry's steps; the last one must be refused."""
+    schedule = tw.Schedule(kernel_of(entry.text, entry.kernel))
+    take(schedule, entry.steps[:-1])
+    before = (str(schedule), schedule.trace)
+    start = time.process_time()
+    with pytest.raises(tw.IllegalTransformError) as caught:
+        take(schedule, entry.steps[-1:])
+    return Met(caught.value, schedule, before, time.process_time() - start)
+
+
+def each(*rules: str) -> pytest.MarkDecorator:
+    """One test for each entry of these rules."""
+    return pytest.mark.parametrize("entry", [e for e in ENTRIES if e.rule in (rules or RULES)], ids=str)
