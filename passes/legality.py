@@ -69,12 +69,7 @@ def relaxable(program: Program, dependence: Dependence) -> bool:
     if not dependence.reduction:
         return False
     statement = next(s for s in program.statements if s.name == dependence.source)
-    reduction = statement.reduction
-    if reduction is None:
-        return False
-    granted = "reassociate" in (*program.permissions, *reduction.permissions)
-    ordered = reduction.order.kind == "mma"
-    return not ordered and (granted or reduction.exact(program.tensors[dependence.tensor].dtype))
+    return program.free_order(statement)
 
 
 def examine(state: State, first_only: bool = False) -> Report:

@@ -72,10 +72,9 @@ def _orders(program: Program, own: Stage, stage: Stage) -> list[Reordering]:
         reduction = updates[0].reduction if len(updates) == 1 else None
         if reduction is None:
             raise _failed("unknown", program, f"{own.name} has several reductions: which one changed is not decided")
-        granted = "reassociate" in (*program.permissions, *reduction.permissions)
-        exact = reduction.exact(program.tensors[updates[0].tensor].dtype)
-        if before.kind != "ascending" or not (granted or exact):
+        if before.kind != "ascending" or not program.free_order(updates[0]):
             raise _failed("rounding", program, f"the reduction of {own.name} is computed in another order: {after}")
+        exact = reduction.exact(program.tensors[updates[0].tensor].dtype)
         found.append(Reordering(f"{own.name}: {reduction.op} with {after}", exact))
     return found
 

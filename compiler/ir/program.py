@@ -258,6 +258,17 @@ class Program:
     def statements_of(self, stage: str) -> tuple[Statement, ...]:
         return tuple(s for s in self.statements if s.stage == stage)
 
+    def free_order(self, update: Statement) -> bool:
+        """Whether the updates of a reduction may run in any order.
+
+        They may where that cannot change a bit, or where `reassociate` is granted; never in the fold of a matrix unit.
+        """
+        reduction = update.reduction
+        if reduction is None or reduction.order.kind == "mma":
+            return False
+        granted = "reassociate" in (*self.permissions, *reduction.permissions)
+        return granted or reduction.exact(self.tensors[update.tensor].dtype)
+
     def domain(self, statement: Statement) -> isl.Set:
         """`{ statement[iterators] }`."""
         condition = conjunction(self.context, statement.condition)
