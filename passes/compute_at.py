@@ -143,7 +143,7 @@ def _tidy(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _reads(program: Program, leaf: Leaf, stage: str) -> bool:
-    statement = next(s for s in program.statements if s.name == leaf.statement)
+    statement = program.statement(leaf.statement)
     tensor = program.stage(stage).tensor
     return statement.stage != stage and any(a.kind == "read" and a.tensor == tensor for a in statement.accesses)
 

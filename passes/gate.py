@@ -9,11 +9,12 @@ from ..compiler.ir.affine import UndecidedError
 from ..compiler.ir.show import element_text
 from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
-from .evidence import instance_text, message, places, sizes_text, smallest, with_evidence, witness
+from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
 from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import permitted, reordered
 from .structure import require_structure
+from .witness import sizes_text, witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,7 @@ def _require_once(step: str, candidate: State, report: Report) -> None:
         (report.repeated, "would be computed again"),
     ):
         if names:
-            statement = next(s for s in program.statements if s.name == names[0])
+            statement = program.statement(names[0])
             text = f"{element_text(statement.tensor, statement.position)} {what}, and it is not private to the loop."
             remedy = f"compute {statement.stage} at root"
             raise IllegalTransformError(
@@ -132,7 +133,7 @@ def _order_refusal(step: str, before: Program, update: Statement, smaller: Calla
 
 def _order_remedy(candidate: State, violation: Violation) -> str:
     """What frees the order of a reduction."""
-    statement = next(s for s in candidate.program.statements if s.name == violation.dependence.source)
+    statement = candidate.program.statement(violation.dependence.source)
     kind = statement.reduction.order.kind if statement.reduction else "ascending"
     if kind == "mma":
         return "the order of an mma= sum is the hardware's: keep it"

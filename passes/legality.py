@@ -68,7 +68,7 @@ def relaxable(program: Program, dependence: Dependence) -> bool:
     """Whether the updates that a reduction's dependence orders may run in any order."""
     if not dependence.reduction:
         return False
-    statement = next(s for s in program.statements if s.name == dependence.source)
+    statement = program.statement(dependence.source)
     return program.free_order(statement)
 
 

@@ -59,7 +59,7 @@ def _lines(
 
 
 def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:
-    statement = next(s for s in state.program.statements if s.name == leaf.statement)
+    statement = state.program.statement(leaf.statement)
     pairs = zip(statement.iterators, leaf.instance, strict=True)
     where = [f"{n} = {a}" for n, a in pairs if str(a) != f"{statement.stage}.{n}"]
     guard = bounds.guard(leaf, known)

@@ -35,11 +35,6 @@ def emit(program: Program) -> str:
     names = Names(program, helper_names())
     body = Writer(indent=1)
     bind_arguments(program, names, body)
-    for name, tensor in program.tensors.items():
-        if tensor.role == "constant":
-            values = ", ".join(constant_text(v, tensor.dtype) for v in tensor.values)
-            shape = ", ".join(str(e.upper[0].constant) for e in tensor.extents)
-            body.line(f"{names[name]} = np.array([{values}]).reshape({shape})")
     _emit_order(program, program.order, names, body, {}, set())
     outputs = [names[o] for o in program.outputs]
     body.line("")
@@ -77,6 +72,7 @@ def free_sizes(program: Program) -> list[str]:
 
 
 def bind_arguments(program: Program, names: Names, body: Writer) -> None:
+    """The lines that name the sizes, the scalars in their types, and the constant tables."""
     sources = {n: _source(program, n) for n in program.sizes}
     for parameter in program.parameters:
         tensor = program.tensors.get(parameter)
@@ -92,6 +88,11 @@ def bind_arguments(program: Program, names: Names, body: Writer) -> None:
         elif parameter in program.scalars:
             kind = type_text(program.scalars[parameter])
             body.line(f"{names[parameter]} = {kind}({names[parameter]})")
+    for name, tensor in program.tensors.items():
+        if tensor.role == "constant":
+            values = ", ".join(constant_text(v, tensor.dtype) for v in tensor.values)
+            shape = ", ".join(str(e.upper[0].constant) for e in tensor.extents)
+            body.line(f"{names[name]} = np.array([{values}]).reshape({shape})")
 
 
 def _emit_order(

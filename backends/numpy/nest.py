@@ -102,8 +102,9 @@ class Emission(Expressions):
 
     def place(self, position: Affine, extent: Extent) -> str:
         """A position of a tensor as an index of its array."""
-        affine = self.substituted(position)
-        return self.integer(affine - extent.lower[0] if len(extent.lower) == 1 else affine).text
+        if len(extent.lower) == 1:
+            return self.integer(self.substituted(position) - extent.lower[0]).text
+        return self.from_origin(self.integer(position), extent).text
 
 
 def _write(outer: Emission, nodes: Sequence[Node], bounds: Bounds, around: tuple[str, ...], known: isl.Set) -> None:

@@ -53,7 +53,7 @@ class Reads(Positions):
             if not isinstance(sub, Index) and node.fill is None:
                 value = self._checked(value, extent, node, sub, wanted)
             else:
-                value = self._from_origin(value, extent)
+                value = self.from_origin(value, extent)
             if node.fill is not None and not (isinstance(sub, Index) and fine):
                 value = self.named(value, "p") if not value.python else value
                 outside += [replace(value, text=t, strength=COMPARED) for t in self._inside(value, size, sub, extent)]
@@ -76,7 +76,8 @@ class Reads(Positions):
             value = Value(text, axes)
         return value
 
-    def _from_origin(self, value: Value, extent: Extent) -> Value:
+    def from_origin(self, value: Value, extent: Extent) -> Value:
+        """A position of a tensor as one of its array."""
         if extent.lower == (Affine(),):
             return value
         low = self.ends(extent.low_word, extent.lower)

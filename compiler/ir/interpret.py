@@ -164,7 +164,7 @@ def run_tree(store: Store, tree: Sequence[Node]) -> None:
         else:
             store.write(statement.tensor, position, value)
 
-    walker(store.program, tree)(store.sizes, visit)
+    walker(store.program, tuple(tree))(store.sizes, visit)
 
 
 def evaluate(expr: Expr, values: Mapping[str, int], scalars: Mapping[str, Number], program: Program) -> Number:

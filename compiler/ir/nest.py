@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .affine import make_set
@@ -75,6 +76,7 @@ class _Around:
         return _Around((*self.indices, index), (*self.known, *bounds), self.taken)
 
 
+@lru_cache(maxsize=64)
 def definition_tree(program: Program) -> tuple[Node, ...]:
     """The order of the definition as a tree. Loops are named for their stage and index: `C.k`."""
     around = _Around((), (program.context,), set())

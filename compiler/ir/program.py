@@ -255,6 +255,13 @@ class Program:
     def _stages(self) -> dict[str, Stage]:
         return {s.name: s for s in self.stages}
 
+    def statement(self, name: str) -> Statement:
+        return self._statements[name]
+
+    @cached_property
+    def _statements(self) -> dict[str, Statement]:
+        return {s.name: s for s in self.statements}
+
     def statements_of(self, stage: str) -> tuple[Statement, ...]:
         return tuple(s for s in self.statements if s.stage == stage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from .codegen import Bounds
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 Visit = Callable[..., None]
 
 
-def walker(program: Program, tree: Sequence[Node]) -> Callable[[Mapping[str, int], Visit], None]:
+@lru_cache(maxsize=16)
+def walker(program: Program, tree: tuple[Node, ...]) -> Callable[[Mapping[str, int], Visit], None]:
     """A function of (sizes, visit) that calls visit(number of the leaf, *its loop indices) in the tree's order.
 
     Leaves are numbered in the order of the text.

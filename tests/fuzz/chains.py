@@ -154,6 +154,17 @@ kernel f(X: f32[N]) -> (Y: f32[N], s: f32) {w}{{ {p}
     Y[i] = f32(h[i])
     s = sum(k{o}) Y[k]
 }}""",
+    "weights in a table": """
+const W: f32[3] = [1, -2, 4]
+kernel f(X: f32[N]) -> (Y: f32[N]) {w}{{ {p}
+    T[i in 0..N] = sum(r in 0..3{o}) W[r] * (X[i + r - 1] else 0)
+    Y[i] = T[i] * W[i % 3]
+}}""",
+    "slices of sums": """
+kernel f(X: {t}[N], M: size) -> (Y: {t}[N]) {w}{{ {p}
+    Y[i in 0..N // 2] = X[i]
+    Y[i in N // 2..N] = {op}(k in max(0, i - 1)..min(i + 2, M){o}) (sum(l in 0..k + 1) X[i])
+}}""",
     "window": """
 kernel f(X: {t}[N + 2]) -> (Y: {t}[N]) {w}{{ {p}
     T[i] = X[i] * X[i]
@@ -174,7 +185,7 @@ class Drawn:
 
 def draw_program(rng: random.Random) -> Drawn:
     """One of the forms, filled in; at times one of the random kernels that the front end is tested with."""
-    if rng.random() < 0.1:
+    if rng.random() < 0.06:
         return Drawn(write(rng), False, "random")
     form = rng.choice(list(FORMS))
     granted = rng.random() < 0.25 and form != "narrowed"

@@ -208,9 +208,7 @@ class Trial:
         got = compiled(**arguments)
         state = self.schedule.state
         placed = interpret(state.program, case.inputs, case.sizes, case.scalars, state.tree)
-        wants = want if isinstance(want, tuple) else (want,)
-        gots = got if isinstance(got, tuple) else (got,)
-        for name, w, g in zip(self.program.outputs, wants, gots, strict=True):
+        for name, w, g in zip(self.program.outputs, each(want), each(got), strict=True):
             assert equal(w, g), f"compiled: {name} = {g.tolist()}, not {w.tolist()}\n{shown}"
             assert equal(w, placed[name]), f"interpreted: {name} = {placed[name].tolist()}, not {w.tolist()}\n{shown}"
         self.tally.compared += 1
@@ -222,6 +220,11 @@ def outside_is_said(compiled: Any, arguments: dict[str, Any]) -> None:
         compiled(**arguments)
     except tw.ArgumentError:
         return
+
+
+def each(result: Any) -> tuple[Array, ...]:
+    """The outputs of a call."""
+    return result if isinstance(result, tuple) else (result,)
 
 
 def equal(a: Array, b: Array) -> bool:

@@ -7,10 +7,14 @@ more than that, refusals that enumeration does not understand are listed too (py
 from __future__ import annotations
 
 import os
+import random
 
 import pytest
+import tilewright as tw
 
-from .scheduled import Tally, run_seed
+from .cases import draw
+from .inputs import KERNELS
+from .scheduled import Tally, each, equal, run_seed
 
 CASES = int(os.environ.get("TILEWRIGHT_FUZZ_SCHEDULES", "300"))
 BATCH = 30
@@ -34,3 +38,22 @@ def test_schedules_keep_their_promises(batch: int) -> None:
     assert tally.enumerated > BATCH // 3
     assert tally.compared > BATCH // 3
     assert tally.undecided <= BATCH // 10
+
+
+@pytest.mark.parametrize("text", KERNELS, ids=lambda t: t.split("kernel ", 1)[1].split("(", 1)[0])
+def test_kernels_run_as_plain_loops(text: str) -> None:
+    (kernel,) = tw.parse(text).values()
+    compiled, rng = tw.compile(kernel, tw.Schedule(kernel)), random.Random(text)
+    for _ in range(3):
+        case = draw(rng, kernel.program)
+        assert case is not None
+        arguments = case.arguments(kernel.program)
+        try:
+            want = kernel(**arguments)
+        except tw.ArgumentError:
+            with pytest.raises(tw.ArgumentError):
+                compiled(**arguments)
+            continue
+        got = compiled(**arguments)
+        for w, g in zip(each(want), each(got), strict=True):
+            assert equal(w, g), f"{g.tolist()} instead of {w.tolist()} at {case.sizes}"
