@@ -11,6 +11,7 @@ from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
 from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
+from .mark import STEPS
 from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import permitted, reordered
 from .structure import require_structure
@@ -164,10 +165,18 @@ def _require_independent(
     else:
         text = f"iterations of {loop.index} depend on one another: {message(program, worst, smallest(program, worst))}"
         free = [name for name in nest_of(candidate, loop.index) if report.loop_class(name) == "par"]
-        remedy = f"{loop.kind} one of {', '.join(free)}" if free else None
+        remedy = _instead(loop, free)
     raise IllegalTransformError(
         _with(Refusal(rule, step, text, remedy=remedy, kernel=program.name), candidate, worst, smaller)
     )
+
+
+def _instead(loop: Loop, free: list[str]) -> str | None:
+    """The same mark on a loop that may bear it."""
+    step = STEPS.get(loop.kind, loop.kind)
+    if len(free) != 1:
+        return f"{step} one of {', '.join(free)}" if free else None
+    return f"{step}({free[0]}{f', {loop.target}' if loop.target else ''})"
 
 
 def nest_of(state: State, name: str) -> list[str]:
