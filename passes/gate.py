@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.affine import UndecidedError
+import islpy as isl
+
+from ..compiler.ir.affine import UndecidedError, least_point
 from ..compiler.ir.show import element_text
 from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
@@ -83,16 +85,35 @@ def _require_once(step: str, candidate: State, report: Report) -> None:
     """What is shared is computed whole, and each element once."""
     program = candidate.program
     for names, what in (
-        (report.unwritten, "would not be computed everywhere"),
+        (tuple(report.unwritten), "would not be computed everywhere"),
         (report.repeated, "would be computed again"),
     ):
-        if names:
-            statement = program.statement(names[0])
-            text = f"{element_text(statement.tensor, statement.position)} {what}, and it is not private to the loop."
-            remedy = f"compute {statement.stage} at root"
-            raise IllegalTransformError(
-                Refusal("coverage", step, text, statement.span, remedy=remedy, kernel=program.name)
-            )
+        if not names:
+            continue
+        statement = program.statement(names[0])
+        text = f"{element_text(statement.tensor, statement.position)} {what}, and it is not private to the loop."
+        remedy = f"compute_root({statement.stage})"
+        refusal = Refusal("coverage", step, text, statement.span, remedy=remedy, kernel=program.name)
+        if statement.span is not None:
+            line = Source("", program.source).line(statement.span.line)
+            refusal = replace(refusal, places=(Place(statement.span, line, "written here"),))
+        missing = report.unwritten.get(statement.name)
+        if missing is not None:
+            refusal = _with_missing(refusal, program, statement, missing)
+        raise IllegalTransformError(refusal)
+
+
+def _with_missing(refusal: Refusal, program: Program, statement: Statement, missing: isl.Set) -> Refusal:
+    """The refusal with the first element that is left out, at the smallest sizes."""
+    for position, name in enumerate(statement.iterators):
+        missing = missing.set_dim_name(isl.dim_type.set, position, name)
+    point = least_point(missing)
+    if point is None:
+        return refusal
+    sizes = {n: point.get(n, 1) for n in program.sizes}
+    where = [str(a.evaluate({**sizes, **point})) for a in statement.position]
+    element = f"{statement.tensor}[{', '.join(where)}]" if where else statement.tensor
+    return replace(refusal, case=sizes_text(sizes) or None, instances=f"{element} is computed nowhere")
 
 
 def _severity(violation: Violation) -> tuple[int, int]:

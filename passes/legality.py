@@ -8,7 +8,7 @@ its producers there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import islpy as isl
@@ -18,7 +18,7 @@ from ..compiler.ir.tree import Placed, instance_map, placed
 from .dependence import OPERATIONS, Dependence, dependences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from ..compiler.ir.program import Program
     from .state import State
@@ -47,13 +47,13 @@ class Violation:
 class Report:
     """The violations of a tree, and for each loop the dependences that it carries.
 
-    *unwritten*: statements with instances that no leaf runs although their tensor is shared; *repeated*: statements
+    *unwritten*: the instances that no leaf runs of a statement whose tensor is shared; *repeated*: statements
     with instances that run more than once on a shared tensor.
     """
 
     violations: tuple[Violation, ...]
     carried: dict[str, tuple[Violation, ...]]
-    unwritten: tuple[str, ...] = ()
+    unwritten: Mapping[str, isl.Set] = field(default_factory=dict[str, isl.Set])
     repeated: tuple[str, ...] = ()
 
     def loop_class(self, loop: str) -> LoopClass:
@@ -118,9 +118,9 @@ def _examine(state: State, first_only: bool) -> Report:
 
 def _counted(
     state: State, items: tuple[Placed, ...], maps: list[isl.Map], by_statement: dict[str, list[int]]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Statements on shared tensors that miss instances, and those that run some more than once."""
-    unwritten: list[str] = []
+) -> tuple[dict[str, isl.Set], tuple[str, ...]]:
+    """Statements on shared tensors that miss instances, with those, and those that run some more than once."""
+    unwritten: dict[str, isl.Set] = {}
     repeated: list[str] = []
     for statement in state.program.statements:
         numbers = by_statement.get(statement.name, [])
@@ -132,11 +132,12 @@ def _counted(
             instances = maps[n].range()
             again = again or not maps[n].is_injective() or not run.intersect(instances).is_empty()
             run = run.union(instances)
-        if not state.program.domain(statement).is_subset(run):
-            unwritten.append(statement.name)
+        missing = state.program.domain(statement).subtract(run)
+        if not missing.is_empty():
+            unwritten[statement.name] = missing
         if again:
             repeated.append(statement.name)
-    return tuple(unwritten), tuple(repeated)
+    return unwritten, tuple(repeated)
 
 
 def _same_buffer(pairs: isl.Map, a: Placed, b: Placed, dependence: Dependence) -> isl.Map:
