@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..compiler.ir.program import Access, Program
 
-OPERATIONS = 20_000_000
+OPERATIONS = 5_000_000
 SPREAD = ("parallel", "vector", "bind", "block")
 
 
