@@ -80,16 +80,22 @@ def witness(asked: State, sizes: Mapping[str, int], definition: Program | None =
             got = interpret(program, arrays, sizes, scalars, asked.tree)
         except OutsideError as error:
             name = error.output or program.outputs[0]
-            inputs = tuple((n, array_text(a)) for n, a in arrays.items())
+            inputs = _printed(arrays, scalars)
             return Witness(inputs, name, array_text(defined[name]), f"nothing: {error}")
         for name in program.outputs:
             differing = np.argwhere(~_equal(defined[name], got[name]))
             if len(differing):
                 at = tuple(int(i) for i in differing[0])
                 element = f"{name}[{', '.join(map(str, at))}]" if at else name
-                inputs = tuple((n, array_text(a)) for n, a in arrays.items())
+                inputs = _printed(arrays, scalars)
                 return Witness(inputs, element, number(defined[name][at]), number(got[name][at]))
     return None
+
+
+def _printed(arrays: Mapping[str, Array], scalars: Mapping[str, float | int | bool]) -> tuple[tuple[str, str], ...]:
+    """The inputs as text, scalars last."""
+    texts = [(name, array_text(array)) for name, array in arrays.items()]
+    return (*texts, *((name, str(value)) for name, value in scalars.items()))
 
 
 def _equal(a: Array, b: Array) -> Array:

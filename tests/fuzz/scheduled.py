@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from ast import literal_eval
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -240,20 +241,19 @@ def equal(a: Array, b: Array) -> bool:
 
 def check_witness(trial: Trial, step: Step, refusal: Refusal) -> bool:
     """Run the two trees of a refusal on the inputs that it prints; False where an input is not printed in full."""
-    witness, case = refusal.witness, refusal.case
+    witness, case = refusal.witness, refusal.case or ""
     assert witness is not None
-    assert case is not None
     assert witness.defined != witness.asked, trial.told(str(refusal))
     program, printed = trial.program, dict(witness.inputs)
     if any(text.startswith("an array") for text in (*printed.values(), witness.defined, witness.asked)):
         return False
-    values, _, tiles = case.partition(", tiles of at most ")
+    values, _, tiles = case.partition("tiles of at most ")
     # A sum may need more terms than the smallest case has.
-    sizes = {n: int(v) for n, v in (part.split("=") for part in (witness.sizes or values).split())}
+    sizes = {n: int(v) for n, v in (part.split("=") for part in (witness.sizes or values.rstrip(", ")).split())}
     asked = trial.schedule._smaller(step, int(tiles)) if tiles else None  # pyright: ignore[reportPrivateUsage]
     asked = asked or _apply(trial.schedule.state, step)[0]
-    arrays = {n: read_array(program, n, text, sizes) for n, text in printed.items()}
-    scalars = {n: True if d.is_bool else 1 if d.is_int else 1.0 for n, d in program.scalars.items()}
+    arrays = {n: read_array(program, n, text, sizes) for n, text in printed.items() if n in program.tensors}
+    scalars = {n: literal_eval(printed[n]) for n in program.scalars}
     defined = interpret(program, arrays, sizes, scalars)
     try:
         got = interpret(asked.program, arrays, sizes, scalars, asked.tree)
