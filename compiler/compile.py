@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .arguments import Array
-    from .schedule import Schedule, Step
+    from .schedule import Schedule
+    from .step import Step
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import tilewright as tw
 from tilewright.compiler.ir.interpret import OutsideError, interpret
 from tilewright.compiler.ir.quasiaffine import holds
 from tilewright.compiler.ir.tree import loops
-from tilewright.compiler.schedule import Step, _apply  # pyright: ignore[reportPrivateUsage]
+from tilewright.compiler.step import Step, apply
 from tilewright.passes.refusal import Rule
 
 from .cases import Case, element
@@ -113,7 +113,7 @@ class Trial:
         if refusal.rule == "shape":
             assert refusal.message, self.told(f"{step} is refused without a reason")
             return
-        candidate, _ = _apply(self.schedule.state, step)
+        candidate, _ = apply(self.schedule.state, step)
         if self.tally.hunting and refusal.rule != "unknown" and self.alike(candidate):
             self.tally.leads.append((step.name, refusal.rule, self.told(f"{refusal}")))
         if refusal.witness is not None:
@@ -251,7 +251,7 @@ def check_witness(trial: Trial, step: Step, refusal: Refusal) -> bool:
     # A sum may need more terms than the smallest case has.
     sizes = {n: int(v) for n, v in (part.split("=") for part in (witness.sizes or values.rstrip(", ")).split())}
     asked = trial.schedule._smaller(step, int(tiles)) if tiles else None  # pyright: ignore[reportPrivateUsage]
-    asked = asked or _apply(trial.schedule.state, step)[0]
+    asked = asked or apply(trial.schedule.state, step)[0]
     arrays = {n: read_array(program, n, text, sizes) for n, text in printed.items() if n in program.tensors}
     scalars = {n: literal_eval(printed[n]) for n in program.scalars}
     defined = interpret(program, arrays, sizes, scalars)

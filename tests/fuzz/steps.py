@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, leaves
-from tilewright.compiler.schedule import Step
+from tilewright.compiler.step import Step
 
 if TYPE_CHECKING:
     import random

@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.schedule import Step
+from tilewright.compiler.step import Step
 from tilewright.passes import legality
 
 from .running import kernel, recurrence, refused

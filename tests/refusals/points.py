@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.compiler.ir.tree import placed
 from tilewright.compiler.ir.walk import walker
-from tilewright.compiler.schedule import (
-    Step,
-    _apply,  # pyright: ignore[reportPrivateUsage]  # the state asked for is built unchecked
-)
+from tilewright.compiler.step import Step, apply
 from tilewright.passes.state import initial
 
 from ..passes.enumeration import touched
@@ -79,7 +76,7 @@ def unchecked(program: Program, steps: Sequence[Written], limit: int | None) -> 
             plain = list(step.arguments)
             if step.name == "split" and limit is not None:
                 plain[1] = min(plain[1], limit)  # pyright: ignore[reportArgumentType]
-            state, _ = _apply(state, Step(step.name, tuple(plain)))
+            state, _ = apply(state, Step(step.name, tuple(plain)))
     return state
 
 
