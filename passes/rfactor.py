@@ -10,7 +10,7 @@ import islpy as isl
 from ..compiler.ir.affine import make_set
 from ..compiler.ir.expr import Order, Reduce, postorder
 from ..compiler.ir.hulls import hull
-from ..compiler.ir.quasiaffine import Affine, Comparison, conjunction
+from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction, substituted
 from ..compiler.ir.statements import lower_stage, rebuilt
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh, leaves, loops
 from .state import State, find_loop, shape
@@ -168,7 +168,7 @@ def _over_blocks(program: Program, beside: Leaf, statement: Statement, taken: se
     count = len(beside.instance)
     indices, instance = list(beside.indices), list(beside.instance)
     known = dict(zip(statement.iterators[:count], beside.instance, strict=True))
-    conditions: list[Comparison] = []
+    conditions: list[Formula] = []
     made: list[str] = []
     for found in statement.ranges[count:]:
         name = fresh(f"{statement.stage}.{found.index}", taken)
@@ -181,6 +181,8 @@ def _over_blocks(program: Program, beside: Leaf, statement: Statement, taken: se
         indices.append(name)
         instance.append(index)
     domain = beside.domain.add_dims(isl.dim_type.set, len(made))
+    # The leaf beside may run where the reduction does not matter.
+    conditions.append(substituted(statement.guard, known))
     domain = domain.intersect(make_set(program.sizes, tuple(indices), conjunction(*conditions)))
     node: Node = Leaf(statement.name, tuple(indices), domain, tuple(instance))
     for name in reversed(made):

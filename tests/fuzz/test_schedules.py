@@ -34,7 +34,7 @@ def test_schedules_keep_their_promises(batch: int) -> None:
     legality = sum(n for (_, rule), n in tally.refused.items() if rule != "shape")
     assert tally.schedules > BATCH // 2, "most programs are built to be accepted"
     assert tally.taken.total() > BATCH, "most steps are meant to be legal"
-    assert legality > BATCH // 3, "some steps are meant to be illegal"
+    assert legality > BATCH // 10, "some steps are meant to be illegal"
     assert tally.enumerated > BATCH // 3
     assert tally.compared > BATCH // 3
     assert tally.undecided <= BATCH // 10
