@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..backends.numpy.chance import gather_by_chance
 from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..passes.dependence import OPERATIONS
@@ -65,11 +64,6 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span))
     program = schedule.state.program
-    gather = gather_by_chance(program)
-    if gather is not None:
-        message = f"a gather of {gather.tensor} would be checked where its branch is not taken"
-        remedy = "compile the kernel without a schedule"
-        raise IllegalTransformError(Refusal("target", "compile numpy", message, gather.span, remedy))
     certificate = verify(program, schedule.state.tree, kernel.program)
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
     try:
