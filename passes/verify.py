@@ -63,7 +63,7 @@ def _verify(program: Program, tree: Sequence[Node], reordered: tuple[Reordering,
     for tensor in program.tensors.values():
         if tensor.role not in ("input", "constant"):
             relaxed |= check_flow(program, leaves, tensor.name)
-    _check_parallel(program, tree, leaves)
+    relaxed |= _check_parallel(program, tree, leaves)
     proved = (
         "every output element is written by the right instance",
         "every read sees the value that its definition names",
@@ -117,8 +117,9 @@ def _outside(program: Program, access: Access) -> Formula | None:
     return Some(tuple(parts)) if parts else None
 
 
-def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoints]) -> None:
-    """Iterations that run at once share no element that one of them writes."""
+def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoints]) -> set[str]:
+    """Iterations that run at once share no element that one of them writes; the permissions that this leans on."""
+    relaxed: set[str] = set()
     for loop in loops(tree):
         if loop.kind not in SPREAD:
             continue
@@ -131,6 +132,9 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
                         if first.tensor != second.tensor or "write" not in (first.kind, second.kind):
                             continue
                         if loop.kind in ("vector", "block") and _one_reduction(program, a, b, first.tensor):
+                            reduction = a.statement.reduction
+                            exact = reduction is None or reduction.exact(program.tensors[first.tensor].dtype)
+                            relaxed |= set() if exact else {"reassociate"}
                             continue
                         pairs = _touching(program, a, b, first, second)
                         if pairs is None:
@@ -142,12 +146,13 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
                         if not apart.is_empty():
                             text = f"iterations of {loop.index} run at once and touch one element of {first.tensor}"
                             raise failed("race", program, text)
+    return relaxed
 
 
 def _one_reduction(program: Program, a: LeafPoints, b: LeafPoints, tensor: str) -> bool:
     """Whether both are updates of one accumulator whose order is free: lanes of a vector then reduce."""
     statement = a.statement
-    own = statement is b.statement and statement.tensor == tensor and statement.kind == "update"
+    own = statement is b.statement and statement.tensor == tensor and statement.kind in ("update", "merge")
     return own and program.free_order(statement)
 
 

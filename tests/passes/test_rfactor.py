@@ -93,3 +93,14 @@ def test_the_loops_of_the_partial_results_have_names_of_their_own() -> None:
     names = [loop.index for loop in loops(schedule.state.tree)]
     assert len(names) == len(set(names))
     assert all(set(leaf.indices) <= set(names) for leaf in leaves(schedule.state.tree))
+
+
+def test_the_merge_of_the_blocks_may_run_in_vector_lanes() -> None:
+    given = rows("sum(k, blocks=2) X[i, k]")
+    schedule = tw.Schedule(given)
+    schedule.vectorize("Y.block2")
+    compiled = tw.compile(given, schedule)
+    assert compiled.certificate is not None
+    assert compiled.certificate.permissions == ("reassociate",)
+    strict = tw.Schedule(rows("sum(k, blocks=2) X[i, k]", ""))
+    assert refused(lambda s: s.vectorize("Y.block2"), strict).rule == "rounding"
