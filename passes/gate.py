@@ -15,7 +15,7 @@ from .evidence import instance_text, message, places, smallest, with_evidence
 from .legality import Report, Violation, examine, relaxable
 from .mark import STEPS
 from .refusal import IllegalTransformError, Place, Refusal, Rule
-from .rfactor import permitted, reordered
+from .rfactor import reordered
 from .structure import require_structure
 from .witness import sizes_text, witness
 
@@ -42,7 +42,7 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
     """
     require_structure(step, candidate)
     for update in reordered(before, candidate.program):
-        if not permitted(before, update):
+        if not before.free_order(update):
             raise IllegalTransformError(_order_refusal(step, before, update, smaller))
     try:
         report = examine(candidate)
@@ -73,7 +73,7 @@ def legal(before: Program, candidate: State) -> bool:
         require_structure("", candidate)
     except IllegalTransformError:
         return False
-    if not all(permitted(before, update) for update in reordered(before, candidate.program)):
+    if not all(before.free_order(update) for update in reordered(before, candidate.program)):
         return False
     report = examine(candidate)
     spread = [loop for loop in loops(candidate.tree) if loop.kind in SPREAD]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..compiler.ir.errors import TilewrightError
@@ -83,9 +83,6 @@ class Refusal:
     def to_json(self) -> dict[str, Any]:
         """The refusal as plain data."""
         return asdict(self)
-
-    def with_remedy(self, remedy: str | None) -> Refusal:
-        return replace(self, remedy=remedy)
 
 
 def _excerpt(places: tuple[Place, ...]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..compiler.ir.expr import Expr, Order, Reduce, children, postorder
 from ..compiler.ir.hulls import hull
 from ..compiler.ir.statements import lower_stage
-from .refusal import IllegalTransformError, Refusal
+from .points import failed
 
 if TYPE_CHECKING:
     from ..compiler.ir.program import Program, Stage, Statement
@@ -35,7 +35,7 @@ def reorderings(original: Program, program: Program) -> tuple[Reordering, ...]:
         return ()
     found: list[Reordering] = []
     if [s.name for s in program.stages] != [s.name for s in original.stages]:
-        raise _failed("dependence", original, "the equations are not the kernel's")
+        raise failed("dependence", original, "the equations are not the kernel's")
     for stage, own in zip(program.stages, original.stages, strict=True):
         expected = list(original.statements_of(own.name))
         if stage is not own:
@@ -43,23 +43,19 @@ def reorderings(original: Program, program: Program) -> tuple[Reordering, ...]:
             found += _orders(original, own, stage)
             expected, partial = lower_stage(stage, lambda ranges, position: hull(ranges, position, program))
             if any(program.tensors.get(t.name) != t for t in partial):
-                raise _failed("bounds", original, f"the partial results of {stage.name} have other extents")
+                raise failed("bounds", original, f"the partial results of {stage.name} have other extents")
         if not _same_statements(expected, program.statements_of(stage.name)):
-            raise _failed("dependence", original, f"the statements of {stage.name} are not those of its equation")
+            raise failed("dependence", original, f"the statements of {stage.name} are not those of its equation")
     if any(program.tensors.get(n) != t for n, t in original.tensors.items() if t.role != "accumulator"):
-        raise _failed("dependence", original, "the tensors are not the kernel's")
+        raise failed("dependence", original, "the tensors are not the kernel's")
     return tuple(found)
-
-
-def _failed(rule: Any, program: Program, message: str) -> IllegalTransformError:
-    return IllegalTransformError(Refusal(rule, "final check", message, program.span, kernel=program.name))
 
 
 def _require_same_stage(program: Program, own: Stage, stage: Stage) -> None:
     rest = [f.name for f in fields(own) if f.name != "value"]
     alike = all(getattr(own, name) == getattr(stage, name) for name in rest)
     if not alike or not _same(own.value, stage.value, orders=False):
-        raise _failed("dependence", program, f"the equation of {stage.name} is not the kernel's")
+        raise failed("dependence", program, f"the equation of {stage.name} is not the kernel's")
 
 
 def _orders(program: Program, own: Stage, stage: Stage) -> list[Reordering]:
@@ -71,9 +67,9 @@ def _orders(program: Program, own: Stage, stage: Stage) -> list[Reordering]:
             continue
         reduction = updates[0].reduction if len(updates) == 1 else None
         if reduction is None:
-            raise _failed("unknown", program, f"{own.name} has several reductions: which one changed is not decided")
+            raise failed("unknown", program, f"{own.name} has several reductions: which one changed is not decided")
         if before.kind != "ascending" or not program.free_order(updates[0]):
-            raise _failed("rounding", program, f"the reduction of {own.name} is computed in another order: {after}")
+            raise failed("rounding", program, f"the reduction of {own.name} is computed in another order: {after}")
         exact = reduction.exact(program.tensors[updates[0].tensor].dtype)
         found.append(Reordering(f"{own.name}: {reduction.op} with {after}", exact))
     return found

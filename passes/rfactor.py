@@ -109,12 +109,6 @@ def reordered(before: Program, after: Program) -> tuple[Statement, ...]:
     return tuple(found)
 
 
-def permitted(program: Program, update: Statement) -> bool:
-    """Whether the kernel or the reduction grants another order."""
-    reduction = update.reduction
-    return reduction is not None and "reassociate" in (*program.permissions, *reduction.permissions)
-
-
 def _in_blocks(program: Program, stage: Stage, reduce: Reduce, size: int) -> Program:
     """The program with the reduction in blocks."""
     blocked = replace(reduce, order=Order("blocks", size))

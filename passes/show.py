@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .state import State
 
-CLASSES = {"par": "parallel", "red": "reduction", "seq": "sequential"}
-
 
 def schedule_text(state: State) -> str:
     """The loop nest; behind each loop its class (par, red, seq) and how it runs."""

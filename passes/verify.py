@@ -67,8 +67,7 @@ def _verify(program: Program, tree: Sequence[Node], reordered: tuple[Reordering,
     proved = (
         "every output element is written by the right instance",
         "every read sees the value that its definition names",
-        "every update of a reduction runs once, between its start and its reads"
-        + (", in order" if not relaxed else ""),
+        "every update of a reduction runs once, between its start and its reads, in order unless that is free",
         "no two iterations that run at once touch one element with a write among them",
         "every access lies inside its tensor",
         "every scalar expression and rounding is the definition's",

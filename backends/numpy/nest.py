@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.affine import make_map
 from ...compiler.ir.codegen import Bounds, as_params, without
-from ...compiler.ir.program import Extent, Program, Statement
+from ...compiler.ir.program import Extent, Program, Tensor
 from ...compiler.ir.quasiaffine import TRUE, Affine, All
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.trampoline import Deep, run
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import islpy as isl
 
-    from ...compiler.ir.expr import Expr, Partial, Read
+    from ...compiler.ir.expr import Partial, Read
 
 
 def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
@@ -59,11 +59,8 @@ def _allocs(nodes: Sequence[Node]) -> list[Alloc]:
     return found
 
 
-def _boxed(tensor: object) -> object:
+def _boxed(tensor: Tensor) -> Tensor:
     """A private tensor: its ends are variables, set where its buffer is made."""
-    from ...compiler.ir.program import Tensor
-
-    assert isinstance(tensor, Tensor)
     ends = [(Affine.name(f"{tensor.name} low {p}"), Affine.name(f"{tensor.name} high {p}")) for p in range(tensor.rank)]
     return replace(tensor, extents=tuple(Extent((low,), (high,)) for low, high in ends))
 
@@ -171,13 +168,9 @@ def _write_leaf(outer: Emission, leaf: Leaf, bounds: Bounds, known: isl.Set) -> 
     emission = Emission(program, names, axes, writer, bound)
     writer.line(f"# {statement_text(statement)}" if len(statement_text(statement)) < 110 else f"# {statement.name}")
     emission.prepare(statement.value)
-    value = run(emission.emit(_plain(statement)))
+    value = run(emission.emit(statement.value))
     tensor = program.tensors[statement.tensor]
     target = ", ".join(emission.place(a, e) for a, e in zip(statement.position, tensor.extents, strict=True)) or "()"
     writer.line(f"{names[statement.tensor]}[{target}] = {value.text}")
     names.release(mark)
     writer.indent = depth
-
-
-def _plain(statement: Statement) -> Expr:
-    return statement.value

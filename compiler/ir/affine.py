@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import islpy as isl
 
@@ -212,13 +212,6 @@ def _least_point(points: isl.Set) -> dict[str, int] | None:
         int(point.get_coordinate_val(isl.dim_type.set, i + 1).to_python()) for i in range(len(params) + len(dims))
     ]
     return dict(zip(params + dims, values, strict=True))
-
-
-def range_names(names: Sequence[Any], relation: isl.Map) -> isl.Map:
-    """The map with its output dimensions named."""
-    for position, name in enumerate(names):
-        relation = relation.set_dim_name(isl.dim_type.out, position, str(name))
-    return relation
 
 
 def affine_of_isl(aff: isl.Aff) -> Affine:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ARITHMETIC = ("+", "-", "*", "/", "//", "%", "min", "max")
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
-ROUNDED_UNARY = ("-", "abs", "floor", "ceil", "round", "sqrt")
 
 
 @dataclass(frozen=True, eq=False)
