@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..passes import compute_at as placement
 from ..passes.dependence import OPERATIONS
@@ -15,12 +15,15 @@ from ..passes.show import schedule_text
 from ..passes.state import State, initial, shape
 from .ir.affine import UndecidedError, budget
 from .ir.tree import leaves, loops
-from .step import Step, alternatives, apply, limited, steps_of
+from .step import Argument, Step, alternatives, apply, limited, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .kernel import Kernel
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -175,10 +178,16 @@ class Schedule:
 
     # ---- steps
 
-    def split(self, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[str, str]:
-        """Split a loop into blocks of *factor*; returns (outer, inner), the loop's name with o and i, or *names*."""
+    def split(
+        self, loop: str, factor: int, names: Sequence[str] | None = None, separate: bool = False
+    ) -> tuple[str, str]:
+        """Split a loop into blocks of *factor*; returns (outer, inner), the loop's name with o and i, or *names*.
+
+        *separate*: full blocks and the others run in loops of their own, as `peel` makes them.
+        """
         given = None if names is None else tuple(str(n) for n in names)
-        return self._take(Step("split", (str(loop), factor) if given is None else (str(loop), factor, given)))
+        more = (given, True) if separate else () if given is None else (given,)
+        return self._take(Step("split", (str(loop), factor, *more)))
 
     def tile(
         self, a: str, b: str, factor_a: int, factor_b: int, names: Sequence[str] | None = None
@@ -186,19 +195,17 @@ class Schedule:
         """Split two loops of one nest and bring them into the order (a outer, b outer, a inner, b inner)."""
         first = None if names is None else (names[0], names[2])
         second = None if names is None else (names[1], names[3])
-        taken = len(self._trace)
+        step = f"tile({a}, {b}, {factor_a}, {factor_b})"
         if str(a) == str(b):
-            raise shape(f"tile({a}, {b}, {factor_a}, {factor_b})", "tile takes two different loops")
-        try:
+            raise shape(step, "tile takes two different loops")
+
+        def take() -> tuple[str, str, str, str]:
             ao, ai = self.split(a, factor_a, first)
             bo, bi = self.split(b, factor_b, second)
             self.reorder(ao, bo, ai, bi)
-        except IllegalTransformError as error:
-            while len(self._trace) > taken:
-                self.undo()
-            step = f"tile({a}, {b}, {factor_a}, {factor_b})"
-            raise IllegalTransformError(replace(error.refusal, step=step)) from None
-        return ao, bo, ai, bi
+            return ao, bo, ai, bi
+
+        return self._together(step, take)
 
     def reorder(self, *names: str) -> None:
         """Bring loops of one nest into this order; loops between them keep their places."""
@@ -257,3 +264,104 @@ class Schedule:
     def bind(self, loop: str, target: str) -> None:
         """Bind a loop to an axis of the launch grid: grid.x, grid.y, grid.z."""
         self._take(Step("bind", (str(loop), target)))
+
+    def block(self, *names: str) -> None:
+        """Make loops the axes of tiles: each leaf inside runs for all of their iterations before the next one does."""
+        self._take(Step("block", tuple(str(n) for n in names)))
+
+    def flatten(self, *names: str) -> str:
+        """Make the axes of block loops one axis; returns the outermost loop's name."""
+        self._take(Step("flatten", tuple(str(n) for n in names)))
+        return str(names[0])
+
+    def pipeline(self, loop: str, stages: int) -> None:
+        """Fill the private buffers of a loop's iterations *stages* - 1 iterations ahead."""
+        self._take(Step("pipeline", (str(loop), stages)))
+
+    def group(self, outer: str, inner: str, size: int) -> tuple[str, str, str]:
+        """Visit two nested loops in groups of *size* outer iterations, for each inner one; (groups, inner, within)."""
+        step = f"group({outer}, {inner}, {size})"
+        return self._together(step, lambda: self._grouped(str(outer), str(inner), size))
+
+    def _grouped(self, outer: str, inner: str, size: int) -> tuple[str, str, str]:
+        groups, within = self.split(outer, size)
+        self.reorder(groups, inner, within)
+        return groups, inner, within
+
+    # ---- copies and storage
+
+    def inline(self, stage: str | StageHandle) -> None:
+        """Write an equation into its readers, and compute its tensor nowhere."""
+        self._take(Step("inline", (str(stage),)))
+
+    def reverse_compute_at(self, stage: str | StageHandle, loop: str) -> None:
+        """Compute a stage inside a loop of what it reads."""
+        self._take(Step("reverse_compute_at", (str(stage), str(loop))))
+
+    def cache_read(self, tensor: str, loop: str, layout: str | None = None, space: str = "") -> str:
+        """Copy what an iteration of a loop reads of a tensor into a buffer; returns the name of the copy.
+
+        *layout*: where elements lie in it, as `(k, n) -> (n // 8, k, n % 8)`; *space*: a memory, for targets that
+        have several.
+        """
+        return self._take(Step("cache_read", _trimmed(str(tensor), str(loop), layout, space)))
+
+    def cache_write(self, stage: str | StageHandle, loop: str, layout: str | None = None, space: str = "") -> str:
+        """Compute an equation into a buffer private to a loop's iteration; returns the equation that copies it out."""
+        return self._take(Step("cache_write", _trimmed(str(stage), str(loop), layout, space)))
+
+    def store(
+        self,
+        tensor: str,
+        at: str | None = None,
+        space: str = "",
+        layout: str | None = None,
+        pad: int = 0,
+        swizzle: int = 0,
+        fold: Mapping[int, int] | None = None,
+    ) -> None:
+        """Say how the buffer of an intermediate is laid out, and in which loop it lies ("": outside every loop).
+
+        *pad*: elements left free after each row. *swizzle*: a power of two; places in a row are XORed with the row's
+        number modulo that. *fold*: {dimension: n}, positions that differ by n share a place.
+        """
+        folds = tuple(sorted(fold.items())) if fold else ()
+        self._take(Step("store", _trimmed(str(tensor), at, space, layout, pad, swizzle, folds)))
+
+    # ---- parts
+
+    def peel(self, loop: str) -> tuple[str, str]:
+        """Run the full iterations of a loop over tiles in one loop and the others after it; returns both names."""
+        return self._take(Step("peel", (str(loop),)))
+
+    def specialise(self, condition: str) -> tuple[str, ...]:
+        """Two copies of everything, one for sizes that meet a condition; returns the loops of the general one."""
+        return self._take(Step("specialise", (condition,)))
+
+    # ---- roundings
+
+    def contract(self, stage: str | StageHandle) -> None:
+        """Compute `a * b + c` with one rounding throughout an equation, where `contract` is granted."""
+        self._take(Step("contract", (str(stage),)))
+
+    def widen(self, stage: str | StageHandle, type: str) -> None:
+        """Keep a tensor in a wider type, without the rounding to its own, where `elide` is granted."""
+        self._take(Step("widen", (str(stage), type)))
+
+    def _together(self, step: str, take: Callable[[], T]) -> T:
+        """Several steps as one: all of them or none."""
+        taken = len(self._trace)
+        try:
+            return take()
+        except IllegalTransformError as error:
+            while len(self._trace) > taken:
+                self.undo()
+            raise IllegalTransformError(replace(error.refusal, step=step)) from None
+
+
+def _trimmed(*arguments: Argument) -> tuple[Argument, ...]:
+    """Arguments without those at the end that say nothing."""
+    kept = list(arguments)
+    while kept and kept[-1] in (None, "", 0, ()):
+        kept.pop()
+    return tuple(kept)

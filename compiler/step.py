@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from ..passes import cache, reindex
 from ..passes import compute_at as placement
+from ..passes import contract as rounding
 from ..passes import mark as marks
 from ..passes import merge as fusion
-from ..passes import reindex
+from ..passes import peel as parting
 from ..passes import rfactor as factoring
+from ..passes import store as storing
 from ..passes.gate import nest_of
+from ..passes.inline import inline
 from ..passes.legality import examine
+from ..passes.pipeline import pipeline
+from ..passes.refusal import IllegalTransformError
 from ..passes.reorder import reorder as reorder_loops
+from ..passes.reverse_compute_at import reverse_compute_at
 from ..passes.split import split as split_loop
 from ..passes.state import State, path_to, shape
+from .ir.words import condition_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,10 +108,59 @@ def apply(state: State, step: Step) -> tuple[State, Any]:
     return result if isinstance(result, tuple) else (result, None)
 
 
-def _split(state: State, loop: str, factor: int, names: Sequence[str] | None = None) -> tuple[State, tuple[str, str]]:
+def _split(
+    state: State, loop: str, factor: int, names: Sequence[str] | None = None, separate: bool = False
+) -> tuple[State, tuple[str, ...]]:
+    step = f"split({loop}, {factor})"
     if names is not None and (isinstance(names, str) or len(names) != 2):
-        raise shape(f"split({loop}, {factor})", "names= takes two names")
-    return split_loop(state, loop, factor, None if names is None else (str(names[0]), str(names[1])))
+        raise shape(step, "names= takes two names")
+    made, (outer, inner) = split_loop(state, loop, factor, None if names is None else (str(names[0]), str(names[1])))
+    if not separate:
+        return made, (outer, inner)
+    try:
+        apart, _ = parting.peel(made, outer)
+    except IllegalTransformError:
+        return made, (outer, inner)  # every tile is full, or none
+    return apart, (outer, inner)
+
+
+def _cache_read(state: State, tensor: str, loop: str, layout: str | None = None, space: str = "") -> tuple[State, str]:
+    return cache.cache_read(state, tensor, loop, storing.storage_of(f"cache_read({tensor}, {loop})", space, layout))
+
+
+def _cache_write(state: State, stage: str, loop: str, layout: str | None = None, space: str = "") -> tuple[State, str]:
+    return cache.cache_write(state, stage, loop, storing.storage_of(f"cache_write({stage}, {loop})", space, layout))
+
+
+def _store(
+    state: State,
+    tensor: str,
+    at: str | None = None,
+    space: str = "",
+    layout: str | None = None,
+    pad: int = 0,
+    swizzle: int = 0,
+    fold: Sequence[Sequence[int]] = (),
+) -> State:
+    found = storing.storage_of(f"store({tensor})", space, layout, pad, swizzle, fold)
+    # Only moved, a buffer keeps the layout that it has.
+    return storing.store(state, tensor, at, None if at is not None and found == storing.PLAIN else found)
+
+
+def _specialise(state: State, condition: str) -> tuple[State, tuple[str, ...]]:
+    try:
+        found = condition_of_text(str(condition), state.program.sizes)
+    except ValueError as error:
+        raise shape(f"specialise({condition})", str(error)) from None
+    return parting.specialise(state, found, str(condition))
+
+
+def _block(state: State, *names: str) -> State:
+    if not names:
+        raise shape("block()", "block takes one loop or more")
+    for name in names:
+        state = marks.mark(state, name, "block")
+    return state
 
 
 STEPS: dict[str, Callable[..., Any]] = {
@@ -122,4 +179,16 @@ STEPS: dict[str, Callable[..., Any]] = {
     "vectorize": lambda state, loop: marks.mark(state, loop, "vector"),
     "unroll": lambda state, loop: marks.mark(state, loop, "unroll"),
     "bind": lambda state, loop, target: marks.mark(state, loop, "bind", target),
+    "block": _block,
+    "pipeline": pipeline,
+    "flatten": marks.flatten,
+    "inline": inline,
+    "reverse_compute_at": reverse_compute_at,
+    "cache_read": _cache_read,
+    "cache_write": _cache_write,
+    "store": _store,
+    "peel": parting.peel,
+    "specialise": _specialise,
+    "contract": rounding.contract,
+    "widen": rounding.widen,
 }

@@ -40,26 +40,26 @@ def compute_at(state: State, stage: str, loop: str) -> State:
     if loop not in [found.index for found in loops(rest)]:
         raise shape(step, f"{loop} is a loop of {stage} itself", "name a loop of a stage that reads it")
     around = tuple(found.index for found in path_to(rest, loop))
-    readers = [leaf for leaf in leaves(path_to(rest, loop)[-1].body) if _reads(program, leaf, stage)]
+    readers = [leaf for leaf in leaves(path_to(rest, loop)[-1].body) if reads(program, leaf, stage)]
     if not readers:
         raise shape(step, f"nothing inside {loop} reads {stage}", _where_read(state, stage))
     needed = _needed(program, stage, readers, around)
-    rest = _without_buffers(rest, set(_private(program, stage)))
+    rest = without_buffers(rest, set(_private(program, stage)))
     taken = {found.index for found in loops(rest)}
-    own = _distinct(own, taken)
-    moved = _under(program, own, around, needed)
+    own = distinct(own, taken)
+    moved = under(program, own, around, needed)
     written = {s.name: s.tensor for s in program.statements}
     inside = {written[leaf.statement] for leaf in leaves(moved)} | {program.stage(stage).tensor}
     touched = [t for t in _private(program, stage) if t in inside]
 
     def change(node: Loop) -> list[Node]:
-        first = next(i for i, n in enumerate(node.body) if any(_reads(program, leaf, stage) for leaf in leaves((n,))))
+        first = next(i for i, n in enumerate(node.body) if any(reads(program, leaf, stage) for leaf in leaves((n,))))
         body: tuple[Node, ...] = (*node.body[:first], *moved, *node.body[first:])
         for tensor in reversed(touched):
             body = (Alloc(tensor, body),)
         return [replace(node, body=body)]
 
-    return State(program, sorted_leaves(_tidy(replace_loop(rest, loop, change))))
+    return State(program, sorted_leaves(tidy(replace_loop(rest, loop, change))))
 
 
 def compute_root(state: State, stage: str) -> State:
@@ -76,9 +76,9 @@ def compute_root(state: State, stage: str) -> State:
     if not whole:
         raise shape(step, f"{stage} is part of a recurrence: its loops are common to several equations")
     private = _private(program, stage)
-    rest = _without_buffers(rest, set(private))
-    nest = _distinct(tuple(whole), {found.index for found in loops(rest)})
-    at = next((i for i, n in enumerate(rest) if any(_reads(program, leaf, stage) for leaf in leaves((n,)))), len(rest))
+    rest = without_buffers(rest, set(private))
+    nest = distinct(tuple(whole), {found.index for found in loops(rest)})
+    at = next((i for i, n in enumerate(rest) if any(reads(program, leaf, stage) for leaf in leaves((n,)))), len(rest))
     return State(program, (*rest[:at], *nest, *rest[at:]))
 
 
@@ -100,56 +100,56 @@ def extracted(state: State, stage: str, step: str) -> tuple[tuple[Node, ...], tu
     first: its leaves run their whole instances there, as often as the definition does.
     """
     names = {s.name for s in state.program.statements_of(stage)}
-    own = _pruned(state.tree, names, keep=True)
-    rest = _tidy(_pruned(state.tree, names, keep=False))
+    own = pruned(state.tree, names, keep=True)
+    rest = tidy(pruned(state.tree, names, keep=False))
     shared = {loop.index for loop in loops(own)} & {loop.index for loop in loops(rest)}
     if shared:
         # Under common loops: take the nest of the definition instead.
-        whole = _pruned(definition_tree(state.program), names, keep=True)
-        common = {loop.index for loop in loops(_pruned(definition_tree(state.program), names, keep=False))}
+        whole = pruned(definition_tree(state.program), names, keep=True)
+        common = {loop.index for loop in loops(pruned(definition_tree(state.program), names, keep=False))}
         if common & {loop.index for loop in loops(whole)}:
             raise shape(step, f"{stage} is part of a recurrence: its loops are common to several equations")
         own = whole
-    return _without_buffers(own, set(state.program.tensors)), rest
+    return without_buffers(own, set(state.program.tensors)), rest
 
 
-def _pruned(nodes: Sequence[Node], names: set[str], keep: bool) -> tuple[Node, ...]:
+def pruned(nodes: Sequence[Node], names: set[str], keep: bool) -> tuple[Node, ...]:
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Leaf):
             if (node.statement in names) == keep:
                 result.append(node)
             continue
-        body = _pruned(node.body, names, keep)
+        body = pruned(node.body, names, keep)
         if body:
             result.append(replace(node, body=body))
     return tuple(result)
 
 
-def _without_buffers(nodes: Sequence[Node], tensors: set[str]) -> tuple[Node, ...]:
+def without_buffers(nodes: Sequence[Node], tensors: set[str]) -> tuple[Node, ...]:
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Leaf):
             result.append(node)
             continue
-        body = _without_buffers(node.body, tensors)
+        body = without_buffers(node.body, tensors)
         result += body if isinstance(node, Alloc) and node.tensor in tensors else (replace(node, body=body),)
     return tuple(result)
 
 
-def _tidy(nodes: Sequence[Node]) -> tuple[Node, ...]:
+def tidy(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The nodes without buffers that nothing inside touches any more."""
     return tuple(n for n in nodes if isinstance(n, Leaf) or n.body)
 
 
-def _reads(program: Program, leaf: Leaf, stage: str) -> bool:
+def reads(program: Program, leaf: Leaf, stage: str) -> bool:
     statement = program.statement(leaf.statement)
     tensor = program.stage(stage).tensor
     return statement.stage != stage and any(a.kind == "read" and a.tensor == tensor for a in statement.accesses)
 
 
 def _where_read(state: State, stage: str) -> str | None:
-    readers = [leaf for leaf in leaves(state.tree) if _reads(state.program, leaf, stage)]
+    readers = [leaf for leaf in leaves(state.tree) if reads(state.program, leaf, stage)]
     around = dict.fromkeys(name for leaf in readers for name in leaf.indices)
     return f"it is read inside {', '.join(around)}" if around else None
 
@@ -164,7 +164,7 @@ def _needed(program: Program, stage: str, readers: Sequence[Leaf], around: tuple
                 continue
             for reader in readers:
                 if reader.statement == flow.target:
-                    _add(needed, statement.name, _prefix(program, reader, around).apply_range(flow.relation.reverse()))
+                    _add(needed, statement.name, prefix(program, reader, around).apply_range(flow.relation.reverse()))
             if flow.target in needed and flow.target != statement.name:
                 _add(needed, statement.name, needed[flow.target].apply_range(flow.relation.reverse()))
     return needed
@@ -174,13 +174,13 @@ def _add(needed: dict[str, isl.Map], name: str, relation: isl.Map) -> None:
     needed[name] = needed[name].union(relation).coalesce() if name in needed else relation.coalesce()
 
 
-def _prefix(program: Program, leaf: Leaf, around: tuple[str, ...]) -> isl.Map:
+def prefix(program: Program, leaf: Leaf, around: tuple[str, ...]) -> isl.Map:
     """{ [loops around] -> instances of the leaf's statement that run inside }."""
     relation = instance_map(program, leaf)
     return relation.project_out(isl.dim_type.in_, len(around), len(leaf.indices) - len(around))
 
 
-def _distinct(nodes: tuple[Node, ...], taken: set[str]) -> tuple[Node, ...]:
+def distinct(nodes: tuple[Node, ...], taken: set[str]) -> tuple[Node, ...]:
     """The nodes with loops renamed that the rest of the tree has too."""
     names: dict[str, str] = {}
     for loop in loops(nodes):
@@ -189,14 +189,14 @@ def _distinct(nodes: tuple[Node, ...], taken: set[str]) -> tuple[Node, ...]:
     return renamed(nodes, names) if names else nodes
 
 
-def _under(
+def under(
     program: Program, nodes: Sequence[Node], around: tuple[str, ...], needed: dict[str, isl.Map]
 ) -> tuple[Node, ...]:
     """The nodes under further loops, each leaf cut down to what those need of it."""
     result: list[Node] = []
     for node in nodes:
         if not isinstance(node, Leaf):
-            body = _under(program, node.body, around, needed)
+            body = under(program, node.body, around, needed)
             result += [replace(node, body=body)] if body else []
             continue
         if node.statement not in needed:

@@ -45,6 +45,11 @@ class Dependence:
     relation: isl.Map
     reduction: bool
 
+    @property
+    def ends(self) -> tuple[str, str, str, str]:
+        """What tells it from the other dependences of a program."""
+        return self.source, self.target, self.kind, self.tensor
+
 
 @lru_cache(maxsize=64)
 def dependences(program: Program) -> tuple[Dependence, ...]:
@@ -116,17 +121,28 @@ def time_maps(program: Program, tree: Sequence[Node]) -> dict[str, isl.Map]:
     found: dict[str, isl.Map] = {}
     for item in items:
         name = item.leaf.statement
-        times = instance_map(program, item.leaf).reverse().apply_range(_time(program, item, depth))
+        times = instance_map(program, item.leaf).reverse().apply_range(point_times(program, item, depth))
         found[name] = found[name].union(times) if name in found else times
     return found
 
 
-def _time(program: Program, item: Placed, depth: int) -> isl.Map:
-    """{ [indices of the leaf] -> [place, index, place, index, ..] }, padded to *depth* loops."""
+def point_times(program: Program, item: Placed, depth: int, lagged: bool = False) -> isl.Map:
+    """{ [indices of the leaf] -> [place, index, place, index, .., lanes] }, padded to *depth* loops.
+
+    Block loops come last: a leaf runs for all lanes before the next one does. *lagged*: what a pipeline runs ahead is
+    that much earlier.
+    """
     time: list[Affine] = []
-    for place, loop in zip(item.places, item.loops, strict=False):
+    lanes: list[Affine] = []
+    for level, (place, loop) in enumerate(zip(item.places, item.loops, strict=False)):
         index = Affine.name(loop.index)
+        if loop.kind == "block":
+            lanes.append(index)
+            index = Affine()
+        index = index + item.lag(level) if lagged and not loop.descending else index
+        index = index - item.lag(level) if lagged and loop.descending else index
         time += [Affine.number(place), index.scaled(-1) if loop.descending else index]
     time.append(Affine.number(item.places[-1]))
     time += [Affine()] * (2 * depth + 1 - len(time))
+    time += [*lanes, *[Affine()] * (depth - len(lanes))]
     return make_map(program.sizes, item.leaf.indices, time, All())

@@ -106,7 +106,7 @@ def _same_violation(state: State | None, violation: Violation) -> Violation | No
         return None
     wanted = violation.dependence
     for found in examine(state).violations:
-        if found.dependence is wanted and found.why == violation.why:
+        if found.dependence.ends == wanted.ends and found.why == violation.why:
             return found
     # A race shows as a carried dependence.
     return None

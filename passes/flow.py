@@ -11,7 +11,7 @@ import islpy as isl
 from ..compiler.ir.affine import make_map, make_set
 from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, All, conjunction
-from .points import LeafPoints, buffer_name, element_map, failed, plain_map, prepared, scope_map
+from .points import LeafPoints, buffer_name, element_map, failed, in_places, plain_map, prepared, scope_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,7 +74,7 @@ def _readers(program: Program, leaves: Sequence[LeafPoints], tensor: str) -> Ite
                 if scope:
                     prefix = plain.domain_map().apply_range(scope_map(program, leaf, scope))
                     buffer = prefix.flat_range_product(buffer)
-                yield _Reader(plain, buffer.set_tuple_name(isl.dim_type.out, buffer_name(tensor, scope)), leaf.time)
+                yield _Reader(plain, in_places(program, leaf, tensor, buffer), leaf.time)
     if tensor not in program.outputs:
         return
     names = tuple(f"position{p}" for p in range(program.tensors[tensor].rank))

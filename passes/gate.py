@@ -44,6 +44,8 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
     for update in reordered(before, candidate.program):
         if not before.free_order(update):
             raise IllegalTransformError(_order_refusal(step, before, update, smaller))
+    if candidate.needs:
+        raise IllegalTransformError(_need_refusal(step, before, candidate, smaller))
     try:
         report = examine(candidate)
     except UndecidedError:
@@ -73,7 +75,7 @@ def legal(before: Program, candidate: State) -> bool:
         require_structure("", candidate)
     except IllegalTransformError:
         return False
-    if not all(before.free_order(update) for update in reordered(before, candidate.program)):
+    if candidate.needs or not all(before.free_order(update) for update in reordered(before, candidate.program)):
         return False
     report = examine(candidate)
     spread = [loop for loop in loops(candidate.tree) if loop.kind in SPREAD]
@@ -151,6 +153,32 @@ def _order_refusal(step: str, before: Program, update: Statement, smaller: Calla
     sizes = {n: 4 if n in own else 1 for n in before.sizes}
     parts = [sizes_text(sizes)] if sizes else []
     return replace(base, witness=witness(state, sizes, before), case=", ".join([*parts, "tiles of at most 2"]))
+
+
+def _need_refusal(step: str, before: Program, candidate: State, smaller: Callable[[int], State | None]) -> Refusal:
+    """A rounding would be dropped without permission; small sizes and crafted inputs show it."""
+    need = candidate.needs[0]
+    remedy = f"allow {need.permission}, in the kernel or round this expression"
+    base = Refusal("rounding", step, f"{need.text}.", need.span, remedy=remedy, searched=True, kernel=before.name)
+    if need.span is not None:
+        line = Source("", before.source).line(need.span.line)
+        base = replace(base, places=(Place(need.span, line, "rounded here"),))
+    state = smaller(2) or candidate
+    for sizes in _small_sizes(before):
+        found = witness(state, sizes, before)
+        if found is not None:
+            parts = [sizes_text(sizes)] if sizes else []
+            parts += ["tiles of at most 2"] if smaller(0) is not None else []
+            return replace(base, witness=found, case=", ".join(parts) or None)
+    return base
+
+
+def _small_sizes(program: Program) -> list[dict[str, int]]:
+    """Sizes to look for a rounding at: all 1, one of them 2, all 2."""
+    ones = dict.fromkeys(program.sizes, 1)
+    twos = [{**ones, name: 2} for name in program.sizes]
+    found = [ones, *twos, dict.fromkeys(program.sizes, 2), dict.fromkeys(program.sizes, 4)]
+    return [dict(t) for t in dict.fromkeys(tuple(sizes.items()) for sizes in found)]
 
 
 def _order_remedy(candidate: State, violation: Violation) -> str:

@@ -16,6 +16,7 @@ import islpy as isl
 from ..compiler.ir.affine import budget
 from ..compiler.ir.tree import Placed, instance_map, placed
 from .dependence import OPERATIONS, Dependence, dependences
+from .slots import clashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,14 +105,21 @@ def _examine(state: State, first_only: bool) -> Report:
                 pairs = _same_buffer(pairs, items[a], items[b], dependence)
                 if looked_for:
                     found = found.union(_sources(pairs, maps[a]))
-                for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried):
-                    violations.append(violation)
-                    if first_only:
-                        return Report(tuple(violations), {})
+                for lags in _lags(items[a], items[b]):
+                    for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried, lags):
+                        violations.append(violation)
+                        if first_only:
+                            return Report(tuple(violations), {})
             if looked_for:
                 missing = needed.subtract(found)
                 if not missing.is_empty():
                     violations.append(Violation(dependence, items[b], items[b], missing, "missing"))
+    for clash in clashes(program, items, maps):
+        if clash.early is not None:
+            violations.append(Violation(clash.dependence, clash.first, clash.second, clash.early, "order"))
+        for lags in _lags(clash.first, clash.second):
+            # What shares a place is an order of iterations too.
+            list(_follow(clash.dependence.relation, clash.first, clash.second, clash.dependence, False, carried, lags))
     unwritten, repeated = _counted(state, items, maps, by_statement)
     return Report(tuple(violations), {name: tuple(v) for name, v in carried.items()}, unwritten, repeated)
 
@@ -155,6 +163,28 @@ def _sources(pairs: isl.Map, source: isl.Map) -> isl.Map:
     return source.reverse().apply_range(pairs)
 
 
+def _lags(a: Placed, b: Placed) -> list[dict[int, int]]:
+    """By level, by how much earlier iterations of a pipelined loop the first leaf runs: none, and those of the marks.
+
+    A pipeline is a promise to run ahead, not an order of its own: both have to be right.
+    """
+    own = {
+        level: a.lag(level) - b.lag(level)
+        for level, (one, other) in enumerate(zip(a.loops, b.loops, strict=False))
+        if one is other and a.lag(level) != b.lag(level)
+    }
+    return [{}, own] if own else [{}]
+
+
+def _moved(pairs: isl.Map, level: int, by: int) -> isl.Map:
+    """The pairs with an index of their first point moved."""
+    if not by:
+        return pairs
+    same = isl.MultiAff.identity(pairs.get_space().domain().map_from_set())
+    moved = same.set_aff(level, same.get_aff(level).add_constant_val(isl.Val(by)))
+    return pairs.apply_domain(isl.Map.from_multi_aff(moved))
+
+
 def _follow(
     pairs: isl.Map,
     a: Placed,
@@ -162,8 +192,13 @@ def _follow(
     dependence: Dependence,
     relaxed: bool,
     carried: dict[str, list[Violation]],
+    lags: Mapping[int, int],
 ) -> Iterator[Violation]:
-    """Follow pairs down the tree; what parts in the wrong order is a violation."""
+    """Follow pairs down the tree; what parts in the wrong order is a violation.
+
+    The lanes of a block loop are no order: a leaf runs for all of them before the next one does.
+    """
+    blocks: list[int] = []
     for level in range(max(len(a.places), len(b.places))):
         if pairs.is_empty():
             return
@@ -173,17 +208,28 @@ def _follow(
                 yield Violation(dependence, a, b, pairs, "order")
             return
         if level >= len(a.loops) or level >= len(b.loops):
-            # One leaf at one point: the same instance twice would be no dependence at all.
-            if not relaxed:
-                yield Violation(dependence, a, b, pairs, "order")
-            return
-        loop = a.loops[level]
+            break
+        loop, lag = a.loops[level], lags.get(level, 0)
+        if loop.kind == "block":
+            blocks.append(level)
+            continue
         arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
-        up, down = pairs.order_lt(*arguments), pairs.order_gt(*arguments)
+        timed = _moved(pairs, level, -lag if loop.descending else lag)
+        up, down = timed.order_lt(*arguments), timed.order_gt(*arguments)
         ahead, behind = (down, up) if loop.descending else (up, down)
+        back = lag if loop.descending else -lag
         moving = up.union(down) if relaxed else ahead
         if not moving.is_empty():
-            carried.setdefault(loop.index, []).append(Violation(dependence, a, b, moving, "order"))
+            carried.setdefault(loop.index, []).append(Violation(dependence, a, b, _moved(moving, level, back), "order"))
         if not relaxed and not behind.is_empty():
-            yield Violation(dependence, a, b, behind, "order")
+            yield Violation(dependence, a, b, _moved(behind, level, back), "order")
+        pairs = _moved(timed.equate(*arguments), level, back)
+    # One leaf: lanes that meet do so at once; at one point, the same instance twice would be no dependence at all.
+    for level in blocks:
+        arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
+        apart = pairs.order_lt(*arguments).union(pairs.order_gt(*arguments))
+        if not apart.is_empty():
+            carried.setdefault(a.loops[level].index, []).append(Violation(dependence, a, b, apart, "order"))
         pairs = pairs.equate(*arguments)
+    if not relaxed and not pairs.is_empty():
+        yield Violation(dependence, a, b, pairs, "order")

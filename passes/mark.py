@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import islpy as isl
@@ -24,9 +25,28 @@ def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:
     around = next((outer for outer in loops(state.tree) if outer.fused and outer.body[0] == found), None)
     if around is not None:
         raise shape(step, f"{loop} is fused with {around.index}: they run in one way", f"mark {around.index}")
+    if found.stages > 1:
+        raise shape(step, f"{loop} is a pipeline, whose iterations run in order")
     if kind == "bind" and target not in GRID:
         raise shape(step, f"a loop is bound to {', '.join(GRID)}; not to {target!r}")
     return State(state.program, replace_loop(state.tree, loop, lambda n: [_marked(n, kind, target)]))
+
+
+def flatten(state: State, *names: str) -> State:
+    """Make the axes of block loops, which lie directly inside one another, one axis of a tile.
+
+    Raises:
+        IllegalTransformError: fewer than two loops, or they are no blocks in one another (rule shape).
+    """
+    step = f"flatten({', '.join(names)})"
+    if len(names) < 2:
+        raise shape(step, "flatten takes two loops or more")
+    for name in names:
+        if find_loop(state, name, step).kind != "block":
+            raise shape(step, f"{name} is no axis of a tile", f"block({name}) first")
+    for outer, inner in itertools.pairwise(names):
+        state = fuse(state, outer, inner)
+    return state
 
 
 def _marked(loop: Loop, kind: Kind, target: str) -> Loop:

@@ -33,7 +33,8 @@ def failed(rule: Rule, program: Program, message: str) -> IllegalTransformError:
     return IllegalTransformError(Refusal(rule, "final check", message, program.span, kernel=program.name))
 
 
-def prepared(program: Program, tree: Sequence[Node]) -> list[LeafPoints]:
+def prepared(program: Program, tree: Sequence[Node], ahead: bool = False) -> list[LeafPoints]:
+    """The leaves of a tree. *ahead*: what a pipeline runs ahead does so, as far as its marks allow."""
     statements = {s.name: s for s in program.statements}
     items = placed(tree)
     depth = max((len(item.loops) for item in items), default=0)
@@ -43,26 +44,51 @@ def prepared(program: Program, tree: Sequence[Node]) -> list[LeafPoints]:
         if item.leaf.statement not in statements:
             raise failed("coverage", program, f"{item.leaf.statement} is no statement of the program")
         instances = instance_map(program, item.leaf).set_tuple_name(isl.dim_type.in_, name)
-        time = _time(program, item, depth).intersect_domain(item.leaf.domain).set_tuple_name(isl.dim_type.in_, name)
+        time = _time(program, item, depth, ahead).intersect_domain(item.leaf.domain)
+        time = time.set_tuple_name(isl.dim_type.in_, name)
         found.append(LeafPoints(name, item, statements[item.leaf.statement], instances, time))
     return found
 
 
-def _time(program: Program, item: Placed, depth: int) -> isl.Map:
+def _time(program: Program, item: Placed, depth: int, ahead: bool) -> isl.Map:
+    """Places and indices in turn; the lanes of blocks last: a leaf runs for all of them before the next one does."""
     entries: list[Affine] = []
+    lanes: list[Affine] = []
     for place, loop in zip(item.places, item.loops, strict=False):
-        entries += [Affine.number(place), Affine.name(loop.index).scaled(-1 if loop.descending else 1)]
+        value = Affine.name(loop.index).scaled(-1 if loop.descending else 1)
+        if loop.kind == "block":
+            lanes.append(value)
+            value = Affine()
+        if ahead and loop.stages > 1 and item.leaf.statement not in loop.ahead:
+            value += loop.stages - 1
+        entries += [Affine.number(place), value]
     entries.append(Affine.number(item.places[-1]))
     entries += [Affine()] * (2 * depth + 1 - len(entries))
+    entries += lanes + [Affine()] * (depth - len(lanes))
     return make_map(program.sizes, item.leaf.indices, entries, All())
 
 
 def element_map(program: Program, leaf: LeafPoints, access: Access) -> isl.Map:
-    """{ leaf[indices] -> buffer[iterations that have one each, position] }."""
+    """{ leaf[indices] -> buffer[iterations that have one each, position], folded as the buffer is }."""
     scope = leaf.item.scope(access.tensor)
     relation = plain_map(program, leaf, access)
     whole = scope_map(program, leaf, scope).flat_range_product(relation) if scope else relation
-    return whole.set_tuple_name(isl.dim_type.out, buffer_name(access.tensor, scope))
+    return in_places(program, leaf, access.tensor, whole)
+
+
+def in_places(program: Program, leaf: LeafPoints, tensor: str, elements: isl.Map) -> isl.Map:
+    """The elements of a buffer by the places that they have in it."""
+    scope = leaf.item.scope(tensor)
+    stages = [loop.stages for loop in leaf.item.loops[: len(scope)]]
+    fold = dict(leaf.item.storage(tensor).fold)
+    elements = elements.reset_tuple_id(isl.dim_type.out)
+    if fold or any(count > 1 for count in stages):
+        count = program.tensors[tensor].rank
+        names = [*(f"version{n}" for n in range(len(scope))), *(f"position{n}" for n in range(count))]
+        moduli = [*(n if n > 1 else 0 for n in stages), *(fold.get(d, 0) for d in range(count))]
+        images = [Affine.name(n).divided("%", m) if m else Affine.name(n) for n, m in zip(names, moduli, strict=True)]
+        elements = elements.apply_range(make_map(program.sizes, names, images, All()))
+    return elements.set_tuple_name(isl.dim_type.out, buffer_name(tensor, scope))
 
 
 def plain_map(program: Program, leaf: LeafPoints, access: Access) -> isl.Map:

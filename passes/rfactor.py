@@ -9,10 +9,10 @@ import islpy as isl
 
 from ..compiler.ir.affine import make_set
 from ..compiler.ir.expr import Order, Reduce, postorder
-from ..compiler.ir.hulls import hull
 from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction, substituted
-from ..compiler.ir.statements import lower_stage, rebuilt
+from ..compiler.ir.statements import rebuilt
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh, leaves, loops
+from .rewrite import in_order, with_stages
 from .state import State, find_loop, shape
 
 if TYPE_CHECKING:
@@ -113,20 +113,8 @@ def _in_blocks(program: Program, stage: Stage, reduce: Reduce, size: int) -> Pro
     """The program with the reduction in blocks."""
     blocked = replace(reduce, order=Order("blocks", size))
     changed = replace(stage, value=rebuilt(stage.value, {id(reduce): blocked}))
-    statements, accumulators = lower_stage(changed, lambda r, p: hull(r, p, program))
-    own = [s for s in program.statements if s.stage == stage.name]
-    first = program.statements.index(own[0])
-    rest = [s for s in program.statements if s.stage != stage.name]
-    before = sum(s.stage != stage.name for s in program.statements[:first])
-    old = {s.tensor for s in own} - {stage.tensor}
-    tensors = {n: t for n, t in program.tensors.items() if n not in old}
-    tensors.update({t.name: t for t in accumulators})
-    return replace(
-        program,
-        stages=tuple(changed if s is stage else s for s in program.stages),
-        statements=(*rest[:before], *statements, *rest[before:]),
-        tensors=tensors,
-    )
+    stages = [changed if s is stage else s for s in in_order(program)]
+    return with_stages(program, stages, program.tensors)
 
 
 def _with_blocks(

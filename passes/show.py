@@ -47,12 +47,15 @@ def _lines(
                 notes = [report.loop_class(node.index)] if report else []
                 notes += [] if node.kind == "serial" else [f"{node.kind}{' ' + node.target if node.target else ''}"]
                 notes += ["fused with the next"] if node.fused else []
+                notes += [f"a pipeline of {node.stages} stages"] if node.stages > 1 else []
                 notes += [f"where {condition}"] if condition else []
                 yield f"{head:60}  # {', '.join(notes)}" if notes else head
                 yield from _lines(state, node.body, bounds, report, (*outer, node.index), inside, depth + 1)
             case _:
                 tensor = state.program.tensors[node.tensor]
-                yield f"{pad}buffer {node.tensor}: {tensor.dtype}, new in each iteration"
+                where = ", new in each iteration" if outer else ""
+                layout = f", {node.storage}" if str(node.storage) else ""
+                yield f"{pad}buffer {node.tensor}: {tensor.dtype}{where}{layout}"
                 yield from _lines(state, node.body, bounds, report, outer, known, depth)
 
 

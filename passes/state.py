@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..compiler.ir.program import Program
+    from ..compiler.ir.span import Span
+
+
+@dataclass(frozen=True)
+class Need:
+    """A permission that the last step needs and does not have: for which equation, where, and what it would do."""
+
+    permission: str
+    stage: str
+    span: Span | None
+    text: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +35,7 @@ class State:
 
     program: Program
     tree: tuple[Node, ...]
+    needs: tuple[Need, ...] = ()
 
     @property
     def loop_names(self) -> list[str]:

@@ -24,9 +24,19 @@ def require_structure(step: str, state: State) -> None:
     for loop in loops(state.tree):
         if loop.kind == "vector" and not loop.fused and any(True for _ in loops(loop.body)):
             raise shape(step, f"{loop.index} runs in vector lanes and would hold loops", "vectorize last")
+        if loop.kind == "block":
+            _require_block(step, loop)
         if loop.fused:
             _require_fused(step, loop)
     _require_axes(step, state.tree, {}, False)
+
+
+def _require_block(step: str, loop: Loop) -> None:
+    """A tile's axis: nothing inside runs one after the other but whole leaves."""
+    other = next((inner for inner in loops(loop.body) if inner.kind != "block"), None)
+    if other is not None:
+        text = f"{loop.index} is an axis of a tile and would hold the loop {other.index}, which is none"
+        raise shape(step, text, f"reorder {other.index} outwards, or block it too")
 
 
 def _require_fused(step: str, loop: Loop) -> None:

@@ -17,12 +17,13 @@ from ..compiler.ir.quasiaffine import All, Comparison, Formula, Some, conjunctio
 from ..compiler.ir.tree import Node, loops
 from .flow import check_flow
 from .points import LeafPoints, element_map, failed, prepared
-from .rewritten import Reordering, reorderings
+from .rewritten import differences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..compiler.ir.program import Access, Program
+    from .agreement import Difference
 
 OPERATIONS = 5_000_000
 SPREAD = ("parallel", "vector", "bind", "block")
@@ -48,21 +49,22 @@ def verify(program: Program, tree: Sequence[Node], original: Program | None = No
     """
     try:
         with budget(OPERATIONS):
-            reordered = reorderings(original, program) if original is not None else ()
-            return _verify(program, tree, reordered)
+            found = differences(original, program) if original is not None else ()
+            return _verify(program, tree, found)
     except UndecidedError:
         raise failed("unknown", program, "isl did not decide the final check within its budget") from None
 
 
-def _verify(program: Program, tree: Sequence[Node], reordered: tuple[Reordering, ...]) -> Certificate:
+def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...]) -> Certificate:
     leaves = prepared(program, tree)
     _check_instances(program, leaves)
     _check_bounds(program, leaves)
-    # An exact reduction needs no permission for its order.
-    relaxed = set[str]() if all(found.exact for found in reordered) else {"reassociate"}
-    for tensor in program.tensors.values():
-        if tensor.role not in ("input", "constant"):
-            relaxed |= check_flow(program, leaves, tensor.name)
+    relaxed = {d.permission for d in found if d.permission}
+    pipelined = any(loop.stages > 1 for loop in loops(tree))
+    for points in (leaves, prepared(program, tree, ahead=True)) if pipelined else (leaves,):
+        for tensor in program.tensors.values():
+            if tensor.role not in ("input", "constant"):
+                relaxed |= check_flow(program, points, tensor.name)
     relaxed |= _check_parallel(program, tree, leaves)
     proved = (
         "every output element is written by the right instance",
@@ -71,9 +73,14 @@ def _verify(program: Program, tree: Sequence[Node], reordered: tuple[Reordering,
         "no two iterations that run at once touch one element with a write among them",
         "every access lies inside its tensor",
         "every scalar expression and rounding is the definition's",
-        *(f"in another order, which is free to choose: {found.text}" for found in reordered),
+        *(f"otherwise than written, as {_grant(d)}: {d.text}" for d in found),
     )
     return Certificate(proved, str(program.context), tuple(sorted(relaxed)))
+
+
+def _grant(difference: Difference) -> str:
+    """Why a difference is no fault."""
+    return f"{difference.permission} permits" if difference.permission else "no bit depends on it"
 
 
 def _check_instances(program: Program, leaves: list[LeafPoints]) -> None:
@@ -124,7 +131,8 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
             continue
         inside = [leaf for leaf in leaves if loop.index in leaf.item.leaf.indices]
         for a in inside:
-            for b in inside:
+            # The leaves inside a block loop run one after the other, each for all lanes.
+            for b in [a] if loop.kind == "block" else inside:
                 level = a.item.leaf.indices.index(loop.index)
                 for first in a.statement.accesses:
                     for second in b.statement.accesses:

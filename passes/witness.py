@@ -111,6 +111,9 @@ def _candidates(program: Program, sizes: Mapping[str, int]) -> Iterator[dict[str
     patterns: list[Callable[[int, int, Tensor], float]] = [
         lambda i, t, x: (1.0 if i % 2 == 0 else -1.0) if t == 0 else 1.0,
         lambda i, t, x: (1.0 if i == 0 else tiny.get(_narrow(program), 2.0**-24)) if t == 0 else 1.0,
+        # A quarter of an ulp of the narrowest type: lost where a sum is rounded to it.
+        lambda i, t, x: (1.0 if i == 0 else 2.0 ** -(_narrowest(program) + 1)) if t == 0 else 1.0,
+        lambda i, t, x: 1.0 + 2.0 ** (1 - x.dtype.precision) * (i + 1 + t) if x.dtype.is_float else float(i + 1),
         lambda i, t, x: float(i + 1 + t),
         lambda i, t, x: (1e8, 1.0, -1e8, 1.0)[i % 4] if t == 0 else 1.0,
         lambda i, t, x: float((7 * i + 3 * t) % 11 - 5),
@@ -126,6 +129,11 @@ def _narrow(program: Program) -> str:
     """The type in which the program's reductions accumulate."""
     found = [t.dtype.name for t in program.tensors.values() if t.role == "accumulator"]
     return found[0] if found else "f32"
+
+
+def _narrowest(program: Program) -> int:
+    """The least precision of the program's floats, in bits."""
+    return min((t.dtype.precision for t in program.tensors.values() if t.dtype.is_float), default=24)
 
 
 def _filled(

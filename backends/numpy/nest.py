@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.affine import make_map
-from ...compiler.ir.codegen import Bounds, as_params, without
+import islpy as isl
+
+from ...compiler.ir.affine import make_map, make_set
+from ...compiler.ir.codegen import Bounds, as_params, expression, without
 from ...compiler.ir.program import Extent, Program, Tensor
-from ...compiler.ir.quasiaffine import TRUE, Affine, All
+from ...compiler.ir.quasiaffine import TRUE, Affine, All, Comparison, Range, conjunction
 from ...compiler.ir.show import statement_text
+from ...compiler.ir.storage import PLAIN, Storage
 from ...compiler.ir.trampoline import Deep, run
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .axes import Axes
@@ -19,9 +22,7 @@ from .naming import Names
 from .text import Value, Writer, type_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import islpy as isl
+    from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.expr import Partial, Read
 
@@ -31,14 +32,18 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
 
     Arguments and results are those of `emit.emit`.
     """
-    private = {node.tensor for node in _allocs(tree)}
+    allocs = _allocs(tree)
+    private = {node.tensor for node in allocs}
     program = replace(program, tensors={n: _boxed(t) if n in private else t for n, t in program.tensors.items()})
     names = Names(program, helper_names())
     body = Writer(indent=1)
     for line in heading.splitlines():
         body.line(f"# {line}".rstrip())
     bind_arguments(program, names, body)
-    outer = Emission(program, names, Axes(program, ()), body)
+    layouts = {node.tensor: node.storage for node in allocs if _laid_out(node.storage)}
+    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts)
+    for tensor, storage in layouts.items():
+        body.line(f"{names[_at(tensor)]} = {_places_text(program, tensor, storage)}")
     for name, tensor in program.tensors.items():
         if tensor.role in ("input", "constant") or name in private:
             continue
@@ -78,14 +83,44 @@ class LeafAxes(Axes):
         return super().nonnegative(value)
 
 
+def _laid_out(storage: Storage) -> bool:
+    """Whether the place of an element is another than its position."""
+    return bool(storage.layout or storage.pad or storage.swizzle or storage.fold)
+
+
+def _at(tensor: str) -> str:
+    """The name of the function that gives the place of an element."""
+    return f"{tensor} at"
+
+
+def _places_text(program: Program, tensor: str, storage: Storage) -> str:
+    """That function: from positions, folded ones as they are and others from the buffer's first, to places."""
+    rank = program.tensors[tensor].rank
+    words = [n if n not in ("", "lambda") else f"at{d}" for d, n in enumerate(storage.names)]
+    words = words or [f"at{d}" for d in range(rank)]
+    places = storage.places({d: Affine.name(w) for d, w in enumerate(words)}, rank)
+    texts = [str(p) for p in places]
+    if storage.swizzle:
+        texts[-1] = f"({texts[-1]}) ^ (({texts[-2]}) % {storage.swizzle})"
+    return f"lambda {', '.join(words)}: ({', '.join(texts)},)"
+
+
 @dataclass
 class Emission(Expressions):
-    """Expressions of one leaf, all scalars."""
+    """Expressions of one leaf, all scalars. *layouts*: how the buffers lie whose places are not the positions."""
+
+    layouts: Mapping[str, Storage] = field(default_factory=dict[str, Storage])
 
     def allocate(self, tensor: str) -> None:
         """The line that makes a tensor."""
         found = self.program.tensors[tensor]
         sizes = [self.extent_text(e) for e in found.extents]
+        storage = self.layouts.get(tensor, PLAIN)
+        if _laid_out(storage):
+            counts = dict(storage.fold)
+            ends = [str(counts[d]) if d in counts else f"max(1, {s})" for d, s in enumerate(sizes)]
+            # The layout is monotone or periodic in each position: its greatest places are found by asking isl.
+            sizes = _place_counts(storage, found.rank, ends)
         shape = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
         self.writer.line(f"{self.names[tensor]} = np.zeros({shape}, {type_text(found.dtype)})")
 
@@ -97,11 +132,68 @@ class Emission(Expressions):
         return Value(f"pairwise_{node.op}({self.names[node.tensor]}[{text}])")
         yield
 
+    def sliced(self, node: Read, positions: list[Affine]) -> Value | None:
+        return None if node.tensor in self.layouts else super().sliced(node, positions)
+
+    def element(self, tensor: str, positions: Sequence[Value], reach: bool) -> str:
+        """An element where its layout puts it."""
+        storage = self.layouts.get(tensor)
+        if storage is None:
+            return super().element(tensor, positions, reach)
+        return f"{self.names[tensor]}[{self._places(tensor, [v.text for v in positions], storage, reach)}]"
+
+    def _places(self, tensor: str, positions: Sequence[str], storage: Storage, reach: bool) -> str:
+        extents = self.program.tensors[tensor].extents
+        counts = dict(storage.fold)
+        texts: list[str] = []
+        for dimension, (text, extent) in enumerate(zip(positions, extents, strict=True)):
+            if dimension in counts:
+                # Its place goes by the position itself, not from where the buffer starts.
+                low = self.ends(extent.low_word, extent.lower)
+                text = text if low == "0" else f"{text} + {low}"
+            elif not reach:
+                text = f"min(max({text}, 0), max(0, {self.extent_text(extent)} - 1))"
+            texts.append(text)
+        return f"{self.names[_at(tensor)]}({', '.join(texts)})"
+
+    def target(self, tensor: Tensor, position: Sequence[Affine]) -> str:
+        """The subscript of a store."""
+        texts = [self.place(a, e) for a, e in zip(position, tensor.extents, strict=True)]
+        storage = self.layouts.get(tensor.name)
+        if storage is not None:
+            return self._places(tensor.name, texts, storage, True)
+        return ", ".join(texts) or "()"
+
     def place(self, position: Affine, extent: Extent) -> str:
         """A position of a tensor as an index of its array."""
         if len(extent.lower) == 1:
             return self.integer(self.substituted(position) - extent.lower[0]).text
         return self.from_origin(self.integer(position), extent).text
+
+
+def _place_counts(storage: Storage, rank: int, counts: Sequence[str]) -> list[str]:
+    """How many places each dimension of a layout has, for a buffer with that many positions in each of its own."""
+    names = tuple(f"at{d}" for d in range(rank))
+    sizes = tuple(f"count{d}" for d in range(rank))
+    inside = conjunction(
+        *(Range(n, (Affine(),), (Affine.name(s),)).formula() for n, s in zip(names, sizes, strict=True))
+    )
+    some = conjunction(*(Comparison(">=", Affine.name(s), Affine.number(1)) for s in sizes))
+    plain = replace(storage, fold=())
+    places = plain.places({d: Affine.name(n) for d, n in enumerate(names)}, rank)
+    image = make_map(sizes, names, places, conjunction(inside, some)).range()
+    known = make_set(sizes, (), some).params()
+    texts = dict(zip(sizes, counts, strict=True))
+    found: list[str] = []
+    for position in range(len(places)):
+        greatest = image.dim_max(position).gist(known).coalesce()
+        count = expression(isl.AstBuild.from_context(known).expr_from_pw_aff(greatest), lambda n: f"({texts[n]})")
+        found.append(f"{count} + 1")
+    if storage.swizzle:
+        found[-1] = f"-(-({found[-1]}) // {storage.swizzle}) * {storage.swizzle}"
+    if storage.pad:
+        found[-1] = f"{found[-1]} + {storage.pad}"
+    return found
 
 
 def _write(outer: Emission, nodes: Sequence[Node], bounds: Bounds, around: tuple[str, ...], known: isl.Set) -> None:
@@ -120,6 +212,7 @@ def _write(outer: Emission, nodes: Sequence[Node], bounds: Bounds, around: tuple
                     writer.indent += 1
                 span = f"range({high})" if low == "0" else f"range({low}, {high})"
                 note = "" if node.kind == "serial" else f"  # {node.kind}{' ' + node.target if node.target else ''}"
+                note += f"  # a pipeline of {node.stages}" if node.stages > 1 else ""
                 span = f"reversed({span})" if node.descending else span
                 writer.line(f"for {names[node.index]} in {span}:{note}")
                 writer.indent += 1
@@ -165,12 +258,11 @@ def _write_leaf(outer: Emission, leaf: Leaf, bounds: Bounds, known: isl.Set) -> 
     mark = names.mark()
     bound = dict(zip(statement.iterators, leaf.instance, strict=True))
     axes = LeafAxes(program, ())
-    emission = Emission(program, names, axes, writer, bound)
+    emission = Emission(program, names, axes, writer, bound, layouts=outer.layouts)
     writer.line(f"# {statement_text(statement)}" if len(statement_text(statement)) < 110 else f"# {statement.name}")
     emission.prepare(statement.value)
     value = run(emission.emit(statement.value))
     tensor = program.tensors[statement.tensor]
-    target = ", ".join(emission.place(a, e) for a, e in zip(statement.position, tensor.extents, strict=True)) or "()"
-    writer.line(f"{names[statement.tensor]}[{target}] = {value.text}")
+    writer.line(f"{names[statement.tensor]}[{emission.target(tensor, statement.position)}] = {value.text}")
     names.release(mark)
     writer.indent = depth

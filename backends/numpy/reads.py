@@ -11,6 +11,8 @@ from .positions import Positions
 from .text import COMPARED, OR, SUM, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...compiler.ir.program import Extent
     from ...compiler.ir.trampoline import Deep
 
@@ -60,21 +62,25 @@ class Reads(Positions):
             positions.append(value)
         axes = frozenset[str]().union(*(v.axes for v in positions))
         data = [v for v, sub in zip(positions, node.subscripts, strict=True) if not isinstance(sub, Index)]
-        texts = ", ".join(v.text for v in positions)
         gathered = bool(data)
         # Where a gather does not matter (a guard, another axis without positions), its tensor may even be empty.
         always = wanted is None and all(
             self._never_empty(self.axes.box[n]) or all(n in v.axes for v in data) for n in self.axes.vector
         )
         reach = all(safe) and node.fill is None and (always or not gathered)
-        text = f"{name}[{texts}]" if reach else f"clipped({name}, {texts})"
-        value = Value(text, axes)
+        value = Value(self.element(node.tensor, positions, reach), axes)
         if outside:
             fill = yield self.emit(node.fill, mask) if node.fill is not None else self._none()
             inside = " & ".join(o.atomic for o in outside)
-            text = f"np.where({inside}, {text}, {fill.text})" + ("" if axes else "[()]")
+            text = f"np.where({inside}, {value.text}, {fill.text})" + ("" if axes else "[()]")
             value = Value(text, axes)
         return value
+
+    def element(self, tensor: str, positions: Sequence[Value], reach: bool) -> str:
+        """The element of an array at positions; clipped to its ends unless it is sure to *reach* them."""
+        texts = ", ".join(v.text for v in positions)
+        name = self.names[tensor]
+        return f"{name}[{texts}]" if reach else f"clipped({name}, {texts})"
 
     def from_origin(self, value: Value, extent: Extent) -> Value:
         """A position of a tensor as one of its array."""

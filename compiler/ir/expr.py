@@ -163,7 +163,8 @@ class Reduce:
     """A reduction over *ranges* (outermost first) of *body*.
 
     op: sum prod min max any all argmax argmin. *permissions*: granted by an enclosing `allow .. in`. *guard* holds
-    wherever the result matters: a reduction inside a branch need not run elsewhere.
+    wherever the result matters: a reduction inside a branch need not run elsewhere. *fused*: a sum of products adds
+    each with one rounding, by `fma`.
     """
 
     op: str
@@ -174,6 +175,7 @@ class Reduce:
     permissions: tuple[str, ...] = ()
     span: Span | None = None
     guard: Formula = TRUE
+    fused: bool = False
 
 
 @dataclass(frozen=True, eq=False)

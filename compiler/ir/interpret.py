@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .program import Program, Tensor
+    from .storage import Storage
 
 Number = float | int | bool
 
@@ -61,10 +62,16 @@ class Store:
     faults: dict[tuple[str, tuple[int, ...]], OutsideError] = field(default_factory=dict)  # pyright: ignore
     # For private tensors, the iterations of the loops around that have a buffer of their own.
     scopes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pyright: ignore
+    # How the buffers of those are laid out: elements may share a place.
+    layouts: Mapping[str, Storage] = field(default_factory=dict)  # pyright: ignore
+
+    def _key(self, tensor: str, position: tuple[int, ...]) -> tuple[int, ...]:
+        layout = self.layouts.get(tensor)
+        return (*self.scopes.get(tensor, ()), *(position if layout is None else layout.slot(position)))
 
     def element(self, tensor: str, position: tuple[int, ...]) -> Number:
         """An element that has been computed."""
-        key = (*self.scopes.get(tensor, ()), *position)
+        key = self._key(tensor, position)
         fault = self.faults.get((tensor, key))
         if fault is not None:
             raise fault
@@ -74,12 +81,12 @@ class Store:
         return self.elements[tensor][key]
 
     def write(self, tensor: str, position: tuple[int, ...], value: Number) -> None:
-        key = (*self.scopes.get(tensor, ()), *position)
+        key = self._key(tensor, position)
         self.faults.pop((tensor, key), None)
         self.elements[tensor][key] = value
 
     def fail(self, tensor: str, position: tuple[int, ...], error: OutsideError) -> None:
-        key = (*self.scopes.get(tensor, ()), *position)
+        key = self._key(tensor, position)
         self.elements[tensor].pop(key, None)
         self.faults[tensor, key] = error
 
@@ -144,17 +151,24 @@ def _array(store: Store, tensor: Tensor) -> np.ndarray[Any, Any]:
 def run_tree(store: Store, tree: Sequence[Node]) -> None:
     """Run every leaf instance of a tree in order."""
     statements = {s.name: s for s in store.program.statements}
-    leaves = [(statements[p.leaf.statement], p) for p in placed(tree)]
+    leaves = [
+        (statements[p.leaf.statement], p, [(t, p.versions(t)) for t, _ in p.scopes], dict(p.storages))
+        for p in placed(tree)
+    ]
 
     def visit(number: int, *indices: int) -> None:
-        statement, item = leaves[number]
+        statement, item, scopes, layouts = leaves[number]
         loops = dict(zip(item.leaf.indices, indices, strict=True))
         point = {**store.sizes, **loops}
         values = {
             **store.sizes,
             **dict(zip(statement.iterators, (a.evaluate(point) for a in item.leaf.instance), strict=True)),
         }
-        store.scopes = {tensor: indices[:depth] for tensor, depth in item.scopes}
+        store.scopes = {
+            tensor: tuple(i % v if v else i for i, v in zip(indices, versions, strict=False))
+            for tensor, versions in scopes
+        }
+        store.layouts = layouts
         position = tuple(a.evaluate(values) for a in statement.position)
         try:
             value = run(_value(statement.value, values, store))

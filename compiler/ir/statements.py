@@ -102,9 +102,11 @@ def identity(op: str, dtype: DType) -> float | int | bool:
     return -extreme if greatest else extreme
 
 
-def combined(op: str, accumulator: Expr, element: Expr) -> Expr:
-    """One step of a reduction."""
+def combined(op: str, accumulator: Expr, element: Expr, fused: bool = False) -> Expr:
+    """One step of a reduction; *fused*: a product is added with one rounding."""
     dtype = accumulator.dtype
+    if fused and isinstance(element, Binary) and element.op == "*":
+        return Call("fma", (element.left, element.right, accumulator), dtype, element.span)
     if op in ("any", "all"):
         # The element first: every element is evaluated, whatever the others gave.
         return Logic("or" if op == "any" else "and", (element, accumulator))
@@ -183,7 +185,7 @@ def _step(
     shared: Reduction,
     work: _Lowering,
 ) -> None:
-    value = combined(reduce.op, target, element)
+    value = combined(reduce.op, target, element, reduce.fused)
     work.statements.append(
         Statement(name, work.stage.name, kind, ranges, target.tensor, _position(target), value, shared, reduce.span)  # type: ignore[arg-type]  # update or merge
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from .affine import make_map
 from .quasiaffine import Affine, All
+from .storage import PLAIN, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -44,14 +45,18 @@ class Loop:
     fused: bool = False
     # What the mark is bound to, for kind bind ("grid.x").
     target: str = ""
+    # A pipeline of this many iterations in flight: the statements *ahead* run *stages* - 1 of them before the others.
+    stages: int = 1
+    ahead: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
 class Alloc:
-    """Inside, the tensor is private: one buffer for each iteration of the loops around."""
+    """Inside, the tensor is private: one buffer for each iteration of the loops around (outside every loop: one)."""
 
     tensor: str
     body: tuple[Node, ...]
+    storage: Storage = PLAIN
 
 
 Node = Loop | Leaf | Alloc
@@ -61,18 +66,33 @@ Node = Loop | Leaf | Alloc
 class Placed:
     """A leaf with its surroundings: the loops around it, its place among its neighbours at each level, private tensors.
 
-    *places* has one entry more than *loops*. *scopes*: private tensor -> the number of loops around its buffer.
+    *places* has one entry more than *loops*. *scopes*: tensor with a buffer of its own -> the number of loops around
+    that. *storages*: how those buffers are laid out.
     """
 
     leaf: Leaf
     loops: tuple[Loop, ...]
     places: tuple[int, ...]
     scopes: tuple[tuple[str, int], ...]
+    storages: tuple[tuple[str, Storage], ...] = ()
 
     def scope(self, tensor: str) -> tuple[str, ...]:
         """The loops whose iterations have a buffer each for this tensor (none: it is shared)."""
         found = dict(self.scopes).get(tensor, 0)
         return tuple(loop.index for loop in self.loops[:found])
+
+    def storage(self, tensor: str) -> Storage:
+        """How the buffer of this tensor is laid out."""
+        return dict(self.storages).get(tensor, PLAIN)
+
+    def versions(self, tensor: str) -> tuple[int, ...]:
+        """For each loop of the scope, how many of its iterations have buffers at one time (0: all may have)."""
+        return tuple(loop.stages if loop.stages > 1 else 0 for loop in self.loops[: len(self.scope(tensor))])
+
+    def lag(self, level: int) -> int:
+        """How many iterations of the loop at this level run ahead of the leaf."""
+        loop = self.loops[level]
+        return 0 if self.leaf.statement in loop.ahead else loop.stages - 1
 
 
 def leaves(nodes: Sequence[Node]) -> Iterator[Leaf]:
@@ -95,7 +115,7 @@ def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
 
 def placed(nodes: Sequence[Node]) -> tuple[Placed, ...]:
     """Every leaf with its surroundings, in the order of the text."""
-    return tuple(_placed(nodes, (), (), (), 0))
+    return tuple(_placed(nodes, (), (), (), (), 0))
 
 
 def _placed(
@@ -103,6 +123,7 @@ def _placed(
     around: tuple[Loop, ...],
     places: tuple[int, ...],
     scopes: tuple[tuple[str, int], ...],
+    storages: tuple[tuple[str, Storage], ...],
     first: int,
 ) -> Iterator[Placed]:
     # An Alloc opens no level: its members take their places among its neighbours.
@@ -110,13 +131,15 @@ def _placed(
     for node in nodes:
         match node:
             case Leaf():
-                yield Placed(node, around, (*places, place), scopes)
+                yield Placed(node, around, (*places, place), scopes, storages)
                 place += 1
             case Loop():
-                yield from _placed(node.body, (*around, node), (*places, place), scopes, 0)
+                yield from _placed(node.body, (*around, node), (*places, place), scopes, storages, 0)
                 place += 1
             case Alloc():
-                yield from _placed(node.body, around, places, (*scopes, (node.tensor, len(around))), place)
+                inside = (*scopes, (node.tensor, len(around)))
+                layouts = (*storages, (node.tensor, node.storage))
+                yield from _placed(node.body, around, places, inside, layouts, place)
                 place += width(node.body)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.compiler.ir.tree import leaves, loops
-from tilewright.passes.rewritten import reorderings
+from tilewright.passes.rewritten import differences
 
 from .running import kernel, refused
 
@@ -74,7 +74,7 @@ def test_the_check_of_rewritten_programs_sees_another_equation() -> None:
     given, other = rows("sum(k) X[i, k]"), rows("sum(k) (X[i, k] + 0)")
     changed = factored(other, 4).state.program
     with pytest.raises(tw.IllegalTransformError, match="not the kernel's"):
-        reorderings(given.program, changed)
+        differences(given.program, changed)
 
 
 def test_the_check_of_rewritten_programs_sees_a_lost_statement() -> None:
@@ -82,10 +82,10 @@ def test_the_check_of_rewritten_programs_sees_a_lost_statement() -> None:
 
     given = rows("sum(k) X[i, k]")
     changed = factored(given, 4).state.program
-    assert [r.text for r in reorderings(given.program, changed)] == ["Y: sum with blocks=4"]
+    assert [r.text for r in differences(given.program, changed)] == ["Y: sum with blocks=4"]
     short = replace(changed, statements=tuple(s for s in changed.statements if s.kind != "merge"))
     with pytest.raises(tw.IllegalTransformError, match="not those of its equation"):
-        reorderings(given.program, short)
+        differences(given.program, short)
 
 
 def test_the_loops_of_the_partial_results_have_names_of_their_own() -> None:
