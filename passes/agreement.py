@@ -83,8 +83,9 @@ class Agreement:
             inner = _Place(place.names, place.guard, place.allowed | set(b.permissions))
             result = yield self._same(a.operand if isinstance(a, Allow) else a, b.operand, inner, stage)
             return result
-        if isinstance(b, Read) and b.tensor in self.lost:
-            result = yield self._written_in(a, b, place, stage)
+        read = b.operand if isinstance(b, Cast) else b
+        if isinstance(read, Read) and read.tensor in self.lost:
+            result = yield self._written_in(a, b, read, place, stage)
             return result
         if isinstance(a, Read) and isinstance(b, Read):
             result = yield self._read(a, b, place, stage)
@@ -111,8 +112,8 @@ class Agreement:
                 return False
         return True
 
-    def _written_in(self, a: Expr, read: Read, place: _Place, stage: str) -> Deep[bool]:
-        """A read of a tensor whose equation was written in."""
+    def _written_in(self, a: Expr, b: Expr, read: Read, place: _Place, stage: str) -> Deep[bool]:
+        """A read of a tensor whose equation was written in, or a cast of it; it may be kept wider there."""
         own = self.lost[read.tensor]
         if read.fill is not None or not all(isinstance(s, Index) for s in read.subscripts):
             return False
@@ -122,6 +123,17 @@ class Agreement:
             return False
         guard = conjunction(place.guard, substituted(read.guard, place.names))
         inner = _Place(names, guard, frozenset(self.original.permissions))
+        kept = a.operand if isinstance(a, Cast) else a
+        if b is not read and isinstance(a, Cast) and isinstance(b, Cast) and kept.dtype == read.dtype:
+            result = yield self._same(kept, own.value, inner, stage)
+            return result and a.dtype == b.dtype and a.saturating == b.saturating
+        if kept.dtype != read.dtype and _exact(kept.dtype, read.dtype) and a.dtype == b.dtype:
+            found = len(self.found)
+            if (yield self._wide(kept, own.value, inner, stage, kept.dtype)):
+                return True
+            del self.found[found:]
+        if b is not read:
+            return False
         result = yield self._same(a, own.value, inner, stage)
         return result
 

@@ -101,7 +101,7 @@ def cache_write(state: State, stage: str, loop: str, storage: Storage = PLAIN) -
     copied = Read(cached, tuple(Index(a) for a in found.lefts), tensor.dtype, found.span)
     positions = f"[{', '.join(map(str, found.lefts))}]" if found.lefts else ""
     text = f"{tensor.name}{positions} = {cached}{positions}"
-    copy = Stage(name, tensor.name, found.lefts, found.ranges, copied, span=found.span, text=text)
+    copy = Stage(name, tensor.name, found.lefts, found.ranges, copied, span=found.span, text=text, copies=True)
     stages: list[Stage] = []
     for other in in_order(program):
         stages += [replace(other, tensor=cached), copy] if other is found else [other]

@@ -103,6 +103,11 @@ def widen(state: State, stage: str, name: str) -> State:
         raise shape(step, f"{tensor.name} is an output: its type is the kernel's", "widen an intermediate")
     if wide == tensor.dtype or not holds_all(wide, tensor.dtype):
         raise shape(step, f"{wide} is not wider than {tensor.dtype}", "a type that holds every value of the old one")
+    for other in program.stages:
+        if other.copies and isinstance(other.value, Read) and tensor.name in (other.tensor, other.value.tensor):
+            raise shape(
+                step, f"{other.name} copies it, and a copy has the type of what it copies", "widen before caching"
+            )
     needs: list[Need] = []
     stages: list[Stage] = []
     for other in in_order(program):

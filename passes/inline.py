@@ -58,6 +58,11 @@ def _require_plain(program: Program, stage: Stage, step: str) -> None:
         raise shape(step, f"{tensor} is an output: it has to be written", f"inline an equation that {tensor} reads")
     if sum(s.tensor == tensor for s in program.stages) > 1:
         raise shape(step, f"{tensor} has several equations", "compute_at computes them all where they are read")
+    copy = next(
+        (s.name for s in program.stages if s.copies and isinstance(s.value, Read) and s.value.tensor == tensor), ""
+    )
+    if stage.copies or copy:
+        raise shape(step, f"{copy or stage.name} is a copy of what it reads, and stays one", "inline before caching")
     if any(isinstance(n, Reduce) for n in postorder(stage.value)):
         raise shape(
             step, f"{stage.name} is a reduction: every read would run it again", f"compute_at({stage.name}, ..)"

@@ -83,7 +83,7 @@ def copy_of(tensor: Tensor, name: str, indices: Sequence[str], source: str) -> S
     lefts = tuple(Affine.name(i) for i in indices)
     value = Read(source, tuple(Index(a) for a in lefts), tensor.dtype, tensor.span)
     text = f"{name}[{', '.join(indices)}] = {source}[{', '.join(indices)}]" if indices else f"{name} = {source}"
-    return Stage(name, name, lefts, ranges, value, span=tensor.span, text=text)
+    return Stage(name, name, lefts, ranges, value, span=tensor.span, text=text, copies=True)
 
 
 def taken_names(program: Program) -> set[str]:

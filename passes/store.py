@@ -105,6 +105,8 @@ def _require_rank(state: State, tensor: str, storage: Storage, step: str) -> Non
     statements = state.program.statements
     if moved and any(isinstance(n, Partial) and n.tensor == tensor for s in statements for n in postorder(s.value)):
         raise shape(step, f"the lanes of {tensor} are merged as they lie, side by side")
+    if rank == 0 and moved:
+        raise shape(step, f"{tensor} is a single element: there is nothing to lay out")
     if storage.swizzle and len(storage.layout or range(rank)) < 2:
         raise shape(step, f"a swizzle moves places within rows: {tensor} has none")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.tree import Leaf, Loop, Node, leaves, loops
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves, loops
 from .mark import rectangular
 from .state import shape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from .state import State
 
@@ -33,10 +33,20 @@ def require_structure(step: str, state: State) -> None:
 
 def _require_block(step: str, loop: Loop) -> None:
     """A tile's axis: nothing inside runs one after the other but whole leaves."""
+    if any(isinstance(node, Alloc) for node in _below(loop.body)):
+        text = f"{loop.index} is an axis of a tile: its lanes have no buffers of their own"
+        raise shape(step, text, "store the tensor at a loop outside the tile")
     other = next((inner for inner in loops(loop.body) if inner.kind != "block"), None)
     if other is not None:
         text = f"{loop.index} is an axis of a tile and would hold the loop {other.index}, which is none"
         raise shape(step, text, f"reorder {other.index} outwards, or block it too")
+
+
+def _below(nodes: Sequence[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        if not isinstance(node, Leaf):
+            yield from _below(node.body)
 
 
 def _require_fused(step: str, loop: Loop) -> None:

@@ -14,7 +14,7 @@ from ...compiler.ir.quasiaffine import TRUE, Affine, All, Comparison, Range, con
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.storage import PLAIN, Storage
 from ...compiler.ir.trampoline import Deep, run
-from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, leaves
 from .axes import Axes
 from .emit import bind_arguments, helper_names, module_text
 from .expressions import Expressions
@@ -32,6 +32,7 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
 
     Arguments and results are those of `emit.emit`.
     """
+    tree = distributed(tree)
     allocs = _allocs(tree)
     private = {node.tensor for node in allocs}
     program = replace(program, tensors={n: _boxed(t) if n in private else t for n, t in program.tensors.items()})
@@ -243,7 +244,8 @@ def _box(
         relation = make_map(program.sizes, leaf.indices, images, All()).intersect_domain(leaf.domain)
         points = as_params(relation.range(), (*around, *places))
         union = points if union is None else union.union(points)
-    assert union is not None
+    if union is None:
+        return [("0", "0")] * rank  # a part of the program in which nothing writes it, and what reads it does not matter
     return [bounds.ends(without(union, [p for p in places if p != place]), place, known) for place in places]
 
 

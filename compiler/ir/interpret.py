@@ -30,7 +30,7 @@ from .expr import (
 from .nest import definition_tree
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
-from .tree import Node, placed
+from .tree import Node, distributed, loops, placed
 from .walk import walker
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def _array(store: Store, tensor: Tensor) -> np.ndarray[Any, Any]:
 def run_tree(store: Store, tree: Sequence[Node]) -> None:
     """Run every leaf instance of a tree in order."""
     statements = {s.name: s for s in store.program.statements}
+    tree = distributed(tree) if any(loop.kind == "block" for loop in loops(tree)) else tree
     leaves = [
         (statements[p.leaf.statement], p, [(t, p.versions(t)) for t, _ in p.scopes], dict(p.storages))
         for p in placed(tree)

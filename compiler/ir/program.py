@@ -169,6 +169,8 @@ class Stage:
     permissions: tuple[str, ...] = ()
     span: Span | None = None
     text: str = ""
+    # Whether a step has added it, to copy a tensor.
+    copies: bool = False
 
 
 def index_expressions(stage: Stage) -> Iterator[tuple[tuple[Range, ...], tuple[Affine, ...]]]:

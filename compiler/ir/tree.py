@@ -163,6 +163,21 @@ def fresh(wanted: str, taken: Collection[str]) -> str:
     return name
 
 
+def distributed(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """The tree with block loops round each leaf for itself: it runs for all lanes before the next one does."""
+    result: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Leaf):
+            result.append(node)
+            continue
+        body = distributed(node.body)
+        if isinstance(node, Loop) and node.kind == "block":
+            result += [replace(node, body=(member,)) for member in body]
+        else:
+            result.append(replace(node, body=body))
+    return tuple(result)
+
+
 def map_leaves(nodes: Sequence[Node], change: Callable[[Leaf], Node]) -> tuple[Node, ...]:
     """The tree with every leaf replaced by change(leaf)."""
     return tuple(change(n) if isinstance(n, Leaf) else replace(n, body=map_leaves(n.body, change)) for n in nodes)

@@ -42,7 +42,8 @@ class Draw:
         self.rng, self.schedule = rng, schedule
         self.tree = schedule.state.tree
         self.paths = list(chains(self.tree))
-        self.stages = [s.name for s in schedule.kernel.program.stages]
+        self.stages = [s.name for s in schedule.state.program.stages]
+        self.tensors = list(schedule.state.program.tensors)
 
     def loop(self) -> str:
         """A loop; rarely a name that is none."""
@@ -134,6 +135,94 @@ class Draw:
         blocks = [n for n in inside if n.endswith("o")]
         return Step("rfactor", (self.rng.choice(blocks or inside or [self.loop()]),))
 
+    def inline(self) -> Step:
+        return Step("inline", (self.rng.choice(self.stages),))
+
+    def reverse_compute_at(self) -> Step:
+        """A stage at a loop that computes what it reads; rarely any."""
+        program = self.schedule.state.program
+        reads = {s.name: {a.tensor for t in program.statements_of(s.name) for a in t.accesses} for s in program.stages}
+        writes = {s.name: (s.stage, s.tensor) for s in program.statements}
+        fitting = {
+            (stage, index)
+            for leaf in leaves(self.tree)
+            for stage in self.stages
+            if stage != writes[leaf.statement][0] and writes[leaf.statement][1] in reads[stage]
+            for index in leaf.indices
+        }
+        if fitting and self.rng.random() < 0.9:
+            return Step("reverse_compute_at", self.rng.choice(sorted(fitting)))
+        return Step("reverse_compute_at", (self.rng.choice(self.stages), self.loop()))
+
+    def layout(self, tensor: str) -> str | None:
+        """A permutation and tiling of a tensor's dimensions; mostly none."""
+        rank = self.schedule.state.program.tensors[tensor].rank if tensor in self.tensors else 0
+        if not rank or self.rng.random() < 0.5:
+            return None
+        names = [f"d{d}" for d in range(rank)]
+        places = list(names)
+        self.rng.shuffle(places)
+        tiled = self.rng.randrange(rank)
+        size = self.rng.choice((2, 3, 4))
+        name = places[tiled]
+        places[tiled] = f"{name} // {size}"
+        return f"({', '.join(names)}) -> ({', '.join([*places, f'{name} % {size}'])})"
+
+    def cache_read(self) -> Step:
+        """A tensor at a loop with a reader of it inside; rarely any."""
+        program = self.schedule.state.program
+        reads = {s.name: [a.tensor for a in s.accesses if a.kind == "read"] for s in program.statements}
+        fitting = sorted({(t, n) for leaf in leaves(self.tree) for t in reads[leaf.statement] for n in leaf.indices})
+        if fitting and self.rng.random() < 0.9:
+            tensor, loop = self.rng.choice(fitting)
+        else:
+            tensor, loop = self.rng.choice(self.tensors), self.loop()
+        layout = self.layout(tensor)
+        return Step("cache_read", (tensor, loop, *([layout] if layout else [])))
+
+    def cache_write(self) -> Step:
+        statements = {s.name: s.stage for s in self.schedule.state.program.statements}
+        fitting = sorted({(statements[leaf.statement], n) for leaf in leaves(self.tree) for n in leaf.indices})
+        if fitting and self.rng.random() < 0.9:
+            return Step("cache_write", self.rng.choice(fitting))
+        return Step("cache_write", (self.rng.choice(self.stages), self.loop()))
+
+    def store(self) -> Step:
+        """A buffer somewhere, folded now and then."""
+        tensor = self.rng.choice(self.tensors)
+        at = self.rng.choice((None, None, "", self.loop()))
+        rank = self.schedule.state.program.tensors[tensor].rank
+        fold: tuple[tuple[int, int], ...] = ()
+        if rank and self.rng.random() < 0.4:
+            fold = ((self.rng.randrange(rank), self.rng.choice((1, 2, 3, 4))),)
+        layout = self.layout(tensor)
+        pad, swizzle = self.rng.choice((0, 0, 1)), self.rng.choice((0, 0, 2)) if rank > 1 else 0
+        return Step("store", (tensor, at, "", layout, pad, swizzle, fold))
+
+    def pipeline(self) -> Step:
+        """A loop with a buffer in it; rarely any."""
+        fitting = [
+            n.index
+            for body in bodies(self.tree)
+            for n in body
+            if isinstance(n, Loop) and any(isinstance(m, Alloc) for m in n.body)
+        ]
+        loop = self.rng.choice(fitting) if fitting and self.rng.random() < 0.9 else self.loop()
+        return Step("pipeline", (loop, self.rng.choice((1, 2, 2, 3))))
+
+    def specialise(self) -> Step:
+        sizes = self.schedule.state.program.sizes
+        name = self.rng.choice(sizes) if sizes else "Q"
+        return Step("specialise", (self.rng.choice((f"{name} % 2 == 0", f"{name} <= 3", f"{name} > 0", f"{name} +")),))
+
+    def widen(self) -> Step:
+        return Step("widen", (self.rng.choice(self.stages), self.rng.choice(("f64", "f32", "f16", "bf16", "i8"))))
+
+    def block(self) -> Step:
+        """One to three of the innermost loops of a nest."""
+        nest = self.nest(1)
+        return Step("block", nest[-self.rng.randrange(1, 4) :])
+
     def bind(self) -> Step:
         return Step("bind", (self.loop(), self.rng.choice(("grid.x", "grid.y", "grid.z", "grid.x", "lanes"))))
 
@@ -157,6 +246,17 @@ def drawn_step(rng: random.Random, schedule: Schedule) -> Step:
         "shift": (1, draw.shift),
         "unroll": (1, lambda: Step("unroll", (draw.loop(),))),
         "bind": (1, draw.bind),
+        "inline": (1, draw.inline),
+        "reverse_compute_at": (2, draw.reverse_compute_at),
+        "cache_read": (3, draw.cache_read),
+        "cache_write": (2, draw.cache_write),
+        "store": (3, draw.store),
+        "pipeline": (2, draw.pipeline),
+        "peel": (2, lambda: Step("peel", (draw.loop(),))),
+        "specialise": (1, draw.specialise),
+        "contract": (1, lambda: Step("contract", (rng.choice(draw.stages),))),
+        "widen": (1, draw.widen),
+        "block": (1, draw.block),
     }
     weights = [weight for weight, _ in choices.values()]
     return rng.choices([make for _, make in choices.values()], weights)[0]()
@@ -168,4 +268,8 @@ def take(schedule: Schedule, step: Step) -> None:
     Raises:
         IllegalTransformError: it is refused.
     """
-    getattr(schedule, step.name)(*step.arguments)
+    if step.name == "store":
+        *rest, fold = step.arguments
+        schedule.store(*rest, fold=dict(fold))  # type: ignore[arg-type]  # as drawn
+    else:
+        getattr(schedule, step.name)(*step.arguments)

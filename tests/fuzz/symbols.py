@@ -9,6 +9,7 @@ sorted by where the tree puts them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -27,7 +28,7 @@ Point = tuple[int, ...]
 SPREAD = ("parallel", "vector", "bind", "block")
 LIMIT = 600
 # The orders in which iterations that run at once are tried.
-ORDERS = ("text", "backwards", "in step")
+ORDERS = ("text", "backwards", "in step", "ahead")
 
 
 class TooLargeError(Exception):
@@ -126,9 +127,8 @@ class Symbols:
             instance = tuple(a.evaluate(where) for a in item.leaf.instance)
             statement = statements[item.leaf.statement]
             written, read = self.touches(statement, instance)
-            scopes = {tensor: at[:depth] for tensor, depth in item.scopes}
-            found = {e: self.seen(store, scopes, e) for e in read}
-            target = scopes.get(written[0], ()), written
+            found = {e: self.seen(store, place(item, at, e), e) for e in read}
+            target = place(item, at, written)
             if free[statement.name] and written in found:
                 before = found.pop(written)
                 term = self.name((statement.name, instance, tuple(found.values())))
@@ -140,11 +140,33 @@ class Symbols:
                 store[target] = self.name((statement.name, instance, tuple(found.values())))
         return {e: value for (scope, e), value in store.items() if not scope and e[0] in self.program.outputs}
 
-    def seen(self, store: Mapping[tuple[Point, Element], int], scopes: Mapping[str, Point], element: Element) -> int:
+    @cached_property
+    def written(self) -> set[Element]:
+        """What the definition writes. Of anything else a read does not matter: it stands in a branch not taken.
+
+        Raises:
+            TooLargeError: it has too many points.
+        """
+        found: set[Element] = set()
+        for item in placed(definition_tree(self.program)):
+            statement = self.program.statement(item.leaf.statement)
+            for at in points(self.program, item.leaf, self.sizes):
+                where = {**self.sizes, **dict(zip(item.leaf.indices, at, strict=True))}
+                found.add(self.touches(statement, tuple(a.evaluate(where) for a in item.leaf.instance))[0])
+        return found
+
+    def seen(self, store: Mapping[tuple[Point, Element], int], where: tuple[Point, Element], element: Element) -> int:
         """The name of what a read finds."""
-        scope = scopes.get(element[0], ())
-        found = store.get((scope, element))
+        found = store.get(where) if element in self.written else None
         return self.name(("as given", element)) if found is None else found
+
+
+def place(item: Placed, at: Point, element: Element) -> tuple[Point, Element]:
+    """Where a leaf finds an element: the iterations that its buffer is for, and its place there."""
+    depth = dict(item.scopes).get(element[0], 0)
+    scope = tuple(i % loop.stages if loop.stages > 1 else i for i, loop in zip(at[:depth], item.loops, strict=False))
+    fold = dict(item.storage(element[0]).fold)
+    return scope, (element[0], tuple(p % fold[d] if d in fold else p for d, p in enumerate(element[1])))
 
 
 def moment(item: Placed, at: Point, order: str) -> tuple[int, ...]:
@@ -155,7 +177,9 @@ def moment(item: Placed, at: Point, order: str) -> tuple[int, ...]:
         signed = -value if loop.descending else value
         if loop.kind in SPREAD and order == "backwards":
             signed = -signed
-        if loop.kind in SPREAD and order == "in step":
+        if order == "ahead" and loop.stages > 1 and item.leaf.statement not in loop.ahead:
+            signed += loop.stages - 1
+        if loop.kind == "block" or (loop.kind in SPREAD and order == "in step"):
             turn.append(signed)
             signed = 0
         time += [place, signed]
