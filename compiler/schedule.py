@@ -318,15 +318,15 @@ class Schedule:
         layout: str | None = None,
         pad: int = 0,
         swizzle: int = 0,
-        fold: Mapping[int, int] | None = None,
+        fold: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     ) -> None:
         """Say how the buffer of an intermediate is laid out, and in which loop it lies ("": outside every loop).
 
         *pad*: elements left free after each row. *swizzle*: a power of two; places in a row are XORed with the row's
         number modulo that. *fold*: {dimension: n}, positions that differ by n share a place.
         """
-        folds = tuple(sorted(fold.items())) if fold else ()
-        self._take(Step("store", _trimmed(str(tensor), at, space, layout, pad, swizzle, folds)))
+        folds = tuple(sorted(dict(fold).items()))
+        self._take(Step("store", _trimmed(str(tensor), at, space, layout or None, pad, swizzle, folds)))
 
     # ---- parts
 

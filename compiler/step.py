@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 Argument = str | int | tuple["Argument", ...] | list["Argument"] | None
 
 
+# Steps whose further arguments are said by name, and the arguments that need none.
+WORDY = ("split", "cache_read", "cache_write", "store")
+PLAIN = ("loop", "factor", "tensor", "stage")
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a schedule: its name and arguments."""
@@ -40,7 +45,18 @@ class Step:
     arguments: tuple[Argument, ...]
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(_shown(a) for a in self.arguments)})"
+        if self.name not in WORDY:
+            return f"{self.name}({', '.join(_shown(a) for a in self.arguments)})"
+        names = list(signature(STEPS[self.name]).parameters)[1:]
+        shown: list[str] = []
+        for name, argument in zip(names, self.arguments, strict=False):
+            if name in PLAIN:
+                shown.append(_shown(argument))
+            elif name == "at" and argument is not None:
+                shown.append(f"at={argument or 'root'}")
+            elif argument not in (None, "", 0, ()):
+                shown.append(f"{name}={_shown(argument)}")
+        return f"{self.name}({', '.join(shown)})"
 
 
 def _shown(argument: Argument) -> str:

@@ -53,28 +53,47 @@ def reverse_compute_at(state: State, stage: str, loop: str) -> State:
 
 
 def _latest(program: Program, stage: str, path: Sequence[Loop]) -> isl.Map | None:
-    """{ [data indices of the stage] -> the iteration of the loops on the path that computes the last it reads }."""
+    """{ [data indices of the stage] -> the iteration of the loops on the path that computes the last it reads }.
+
+    What it reads of a reduction is computed where that is updated.
+    """
     around = tuple(loop.index for loop in path)
-    count = len(program.stage(stage).ranges)
-    writers = {s.name for s in program.statements if s.stage != stage}
-    found: isl.Map | None = None
     inside = list(leaves(path[-1].body))
-    for flow in dependences(program):
-        if flow.kind != "flow" or flow.source not in writers or program.statement(flow.target).stage != stage:
-            continue
+    found: isl.Map | None = None
+    for name, read in _read_instances(program, stage).items():
         for leaf in inside:
-            if leaf.statement != flow.source:
-                continue
-            when = flow.relation.reverse().apply_range(prefix(program, leaf, around).reverse())
-            excess = when.dim(isl.dim_type.in_) - count
-            when = when.project_out(isl.dim_type.in_, count, excess).reset_tuple_id(isl.dim_type.in_)
-            found = when if found is None else found.union(when)
+            if leaf.statement == name:
+                when = read.apply_range(prefix(program, leaf, around).reverse())
+                found = when if found is None else found.union(when)
     if found is None or found.is_empty():
         return None
     # The last in the order in which the loops run.
     images = [Affine.name(loop.index).scaled(-1 if loop.descending else 1) for loop in path]
     order = make_map(program.sizes, around, images, All())
     return found.apply_range(order).lexmax().apply_range(order.reverse())
+
+
+def _read_instances(program: Program, stage: str) -> dict[str, isl.Map]:
+    """{ [data indices of the stage] -> instances of each statement that what it reads comes from }."""
+    count = len(program.stage(stage).ranges)
+    flows = [d for d in dependences(program) if d.kind == "flow"]
+    own = {s.name: s.stage for s in program.statements}
+    found: dict[str, isl.Map] = {}
+    todo: list[tuple[str, isl.Map]] = []
+    for flow in flows:
+        if own[flow.target] == stage and own[flow.source] != stage:
+            read = flow.relation.reverse()
+            read = read.project_out(isl.dim_type.in_, count, read.dim(isl.dim_type.in_) - count)
+            todo.append((flow.source, read.reset_tuple_id(isl.dim_type.in_)))
+    while todo:
+        name, read = todo.pop()
+        if name in found and read.is_subset(found[name]):
+            continue
+        found[name] = found[name].union(read) if name in found else read
+        for flow in flows:
+            if flow.target == name and own[flow.source] == own[name] and not flow.reduction and flow.source != name:
+                todo.append((flow.source, read.apply_range(flow.relation.reverse())))
+    return found
 
 
 def _instances(program: Program, stage: str, statement: str) -> isl.Map:

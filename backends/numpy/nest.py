@@ -245,7 +245,9 @@ def _box(
         points = as_params(relation.range(), (*around, *places))
         union = points if union is None else union.union(points)
     if union is None:
-        return [("0", "0")] * rank  # a part of the program in which nothing writes it, and what reads it does not matter
+        return [
+            ("0", "0")
+        ] * rank  # a part of the program in which nothing writes it, and what reads it does not matter
     return [bounds.ends(without(union, [p for p in places if p != place]), place, known) for place in places]
 
 

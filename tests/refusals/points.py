@@ -46,8 +46,16 @@ class Point:
 
     def meets(self, other: Point) -> set[str]:
         """The tensors of which two points touch one element of one buffer, one of them writing."""
-        common = {self.written} & (other.read | {other.written}) | {other.written} & self.read
+        mine, others = self.place(self.written), other.place(other.written)
+        first = {self.place(e) for e in self.read}
+        second = {other.place(e) for e in other.read}
+        common = {mine} & (second | {others}) | {others} & first
         return {tensor for tensor, _ in common if self.buffer(tensor) == other.buffer(tensor)}
+
+    def place(self, element: Element) -> Element:
+        """What tells the element's place in its buffer from others."""
+        fold = dict(self.item.storage(element[0]).fold)
+        return element[0], tuple(p % fold[d] if d in fold else p for d, p in enumerate(element[1]))
 
 
 def run_points(program: Program, state: State, sizes: Mapping[str, int]) -> list[Point]:

@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# rfactor changes the order itself: it has no two instances that change places.
-CLASHING = [e for e in ENTRIES if e.rule in ("dependence", "rounding", "race") and e.steps[-1][0] != "rfactor"]
+# rfactor changes the order itself, widen and contract the operations: there are no two instances that change places.
+REWRITING = ("rfactor", "widen", "contract")
+FOLDED = [e for e in ENTRIES if e.rule == "dependence" and any(n == "store" and len(a) > 6 for n, a in e.steps)]
+CLASHING = [
+    e
+    for e in ENTRIES
+    if e.rule in ("dependence", "rounding", "race") and e.steps[-1][0] not in REWRITING and e not in FOLDED
+]
 WITNESSED = [e for e in ENTRIES if e.rule in ("dependence", "rounding", "coverage")]
 
 
@@ -83,9 +89,24 @@ def test_the_instances_of_the_smallest_case_clash(entry: Entry) -> None:
     points, rank = found.points(found.sizes), found.rank(found.sizes)
     first, second, together = clashing(entry, points)
     a, b = points[first], points[second]
-    assert rank[a.instance] < rank[b.instance]
+    folded = any(name == "store" and len(arguments) > 6 for name, arguments in entry.steps)
+    # Elements that share a place are ordered by the schedule alone.
+    assert folded or rank[a.instance] < rank[b.instance]
     assert a.meets(b)
     assert at_once(a, b) if together else second < first
+
+
+@pytest.mark.parametrize("entry", FOLDED, ids=str)
+def test_a_place_is_overwritten_before_its_last_read(entry: Entry) -> None:
+    found, text = asked(entry), met(entry).error.refusal.instances
+    points = found.points(found.sizes)
+    assert text is not None
+    second, _, first = text.partition("  comes before  ")
+    over, reader = named(points, second), named(points, first)
+    assert over < reader
+    place = points[over].place(points[over].written)
+    lost = [e for e in points[reader].read if points[reader].place(e) == place and e != points[over].written]
+    assert any(points[n].written in lost for n in range(over)), "what is read was written before it was overwritten"
 
 
 def at_once(a: Point, b: Point) -> bool:
@@ -147,7 +168,7 @@ def test_the_answers_on_the_witness_differ_as_printed(entry: Entry) -> None:
     scalars = {name: ast.literal_eval(printed[name]) for name in program.scalars}
     name, at = element_of(witness.element)
     wanted = interpret(program, arrays, sizes, scalars)[name]
-    assert np.array_equal(wanted[at], value_of(program.tensors[name], witness.defined))
+    assert np.array_equal(wanted[at], value_of(program.tensors[name], witness.defined), equal_nan=True)
     if witness.asked.startswith("nothing: "):
         with pytest.raises(OutsideError) as caught:
             interpret(state.program, arrays, sizes, scalars, state.tree)
@@ -160,7 +181,7 @@ def test_the_answers_on_the_witness_differ_as_printed(entry: Entry) -> None:
 
 def value_of(tensor: Tensor, text: str) -> Array:
     """A printed number, or nested lists of them, in the tensor's type."""
-    plain = np.asarray(ast.literal_eval(text.replace("nan", "1e999 - 1e999").replace("inf", "1e999")))
+    plain = np.asarray(eval(text, {"nan": np.nan, "inf": np.inf, "__builtins__": {}}))
     return plain.astype(tensor.dtype.numpy)
 
 
