@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+import islpy as isl
+
 from ..compiler.ir.affine import budget, make_map
 from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, All
@@ -19,8 +21,6 @@ from ..compiler.ir.tree import Node, Placed, instance_map, placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import islpy as isl
 
     from ..compiler.ir.program import Access, Program, Statement
 
@@ -58,27 +58,36 @@ def dependences(program: Program) -> tuple[Dependence, ...]:
     Raises:
         UndecidedError: isl gave up.
     """
-    times = time_maps(program, definition_tree(program))
     with budget(OPERATIONS):
-        return tuple(_dependences(program, times))
+        return tuple(_dependences(program))
 
 
-def _dependences(program: Program, times: dict[str, isl.Map]) -> Iterator[Dependence]:
+def _dependences(program: Program) -> Iterator[Dependence]:
+    tree = definition_tree(program)
+    # In the definition a statement has one leaf.
+    items = {item.leaf.statement: item for item in placed(tree)}
+    times: dict[str, isl.Map] = {}
     statements = program.statements
-    touching: dict[str, list[tuple[Statement, Access]]] = {}
+    touching: dict[str, list[tuple[Statement, Access, isl.Map]]] = {}
     for statement in statements:
         for access in statement.accesses:
-            touching.setdefault(access.tensor, []).append((statement, access))
+            touched = program.relation(statement, access)
+            touching.setdefault(access.tensor, []).append((statement, access, touched))
     order = {s.name: i for i, s in enumerate(statements)}
     found: list[Dependence] = []
     for tensor, accesses in touching.items():
-        for source, first in accesses:
-            for target, second in accesses:
+        for source, first, one in accesses:
+            for target, second, other in accesses:
                 kind = _kind(first, second)
-                if kind is None:
+                a, b = items[source.name], items[target.name]
+                if kind is None or a.places[0] > b.places[0]:
                     continue
-                pairs = program.relation(source, first).apply_range(program.relation(target, second).reverse())
-                pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
+                pairs = one.apply_range(other.reverse())
+                if _runs_as_numbered(a) and _runs_as_numbered(b):
+                    pairs = _before(pairs, a, b)
+                elif a.places[0] == b.places[0]:
+                    times = times or time_maps(program, tree)
+                    pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
                 if not pairs.is_empty():
                     reduction = (
                         source.name == target.name
@@ -87,6 +96,27 @@ def _dependences(program: Program, times: dict[str, isl.Map]) -> Iterator[Depend
                     )
                     found.append(Dependence(source.name, target.name, kind, tensor, pairs.coalesce(), reduction))
     yield from _merged(found, order)
+
+
+def _runs_as_numbered(item: Placed) -> bool:
+    """Whether the iterators of a statement are the indices of the loops around its leaf."""
+    return all(value.bare == name for value, name in zip(item.leaf.instance, item.leaf.indices, strict=False)) and len(
+        item.leaf.instance
+    ) == len(item.leaf.indices)
+
+
+def _before(pairs: isl.Map, a: Placed, b: Placed) -> isl.Map:
+    """The pairs of instances of which the first runs earlier, level by level."""
+    found = isl.Map.empty(pairs.get_space())
+    for level, (first, second) in enumerate(zip(a.places, b.places, strict=False)):
+        if first != second:
+            return found.union(pairs) if first < second else found
+        if level >= min(len(a.loops), len(b.loops)):
+            break
+        arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
+        found = found.union(pairs.order_gt(*arguments) if a.loops[level].descending else pairs.order_lt(*arguments))
+        pairs = pairs.equate(*arguments)
+    return found
 
 
 def _kind(first: Access, second: Access) -> Kind | None:

@@ -45,7 +45,7 @@ def test_the_trace_prints_as_calls() -> None:
     shown = [str(step) for step in schedule.trace]
     assert shown[1:3] == ["merge(C.i, Y.i)", "bind(C.i, grid.x)"]
     assert shown[0].startswith("split(C.k, 32")
-    assert shown[3] == "split(C.j, 4, (b, c))"
+    assert shown[3] == "split(C.j, 4, names=(b, c))"
 
 
 def test_json_replays_to_the_same_schedule() -> None:
