@@ -14,7 +14,8 @@ import islpy as isl
 
 from ..compiler.ir.affine import UndecidedError, budget, make_set
 from ..compiler.ir.quasiaffine import All, Comparison, Formula, Some, conjunction
-from ..compiler.ir.tree import Node, loops
+from ..compiler.ir.storage import injective
+from ..compiler.ir.tree import Alloc, Leaf, Node, loops
 from .flow import check_flow
 from .points import LeafPoints, element_map, failed, prepared
 from .rewritten import differences
@@ -59,6 +60,7 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
     leaves = prepared(program, tree)
     _check_instances(program, leaves)
     _check_bounds(program, leaves)
+    _check_layouts(program, tree)
     relaxed = {d.permission for d in found if d.permission}
     pipelined = any(loop.stages > 1 for loop in loops(tree))
     for points in (leaves, prepared(program, tree, ahead=True)) if pipelined else (leaves,):
@@ -108,6 +110,20 @@ def _check_bounds(program: Program, leaves: list[LeafPoints]) -> None:
             bad = bad.project_out(isl.dim_type.set, len(leaf.statement.iterators), len(access.free))
             if not bad.set_tuple_name(leaf.statement.name).intersect(leaf.instances.range()).is_empty():
                 raise failed("bounds", program, f"{leaf.statement.name} reaches outside {access.tensor}")
+
+
+def _check_layouts(program: Program, tree: Sequence[Node]) -> None:
+    """No layout gives two elements one place (folded ones share theirs by intent: the flow of values knows)."""
+    for node in tree:
+        if isinstance(node, Leaf):
+            continue
+        if isinstance(node, Alloc):
+            storage = node.storage
+            if storage.layout and (len(storage.names) != program.tensors[node.tensor].rank or not injective(storage)):
+                raise failed("coverage", program, f"two elements of {node.tensor} share a place in its layout")
+            if storage.swizzle & (storage.swizzle - 1) or storage.pad < 0:
+                raise failed("coverage", program, f"the rows of {node.tensor} are not permuted")
+        _check_layouts(program, node.body)
 
 
 def _outside(program: Program, access: Access) -> Formula | None:
