@@ -244,7 +244,7 @@ def _box(
         relation = make_map(program.sizes, leaf.indices, images, All()).intersect_domain(leaf.domain)
         points = as_params(relation.range(), (*around, *places))
         union = points if union is None else union.union(points)
-    if union is None:
+    if union is None or union.intersect(known).is_empty():
         return [
             ("0", "0")
         ] * rank  # a part of the program in which nothing writes it, and what reads it does not matter
