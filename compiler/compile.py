@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..backends.numpy.load import load_function
 from ..backends.numpy.nest import emit_nest
+from ..backends.numpy.tiles import emit_tiles
 from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.verify import Certificate, verify
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from .arguments import Array
     from .schedule import Schedule
     from .step import Step
+
+
+TARGETS = ("numpy", "tiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,28 +52,34 @@ class CompiledKernel:
 def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy") -> CompiledKernel:
     """Compile a kernel, in the order of a schedule (None: the definition, vectorised).
 
+    *target*: numpy, loop by loop; or tiles, NumPy too, with each statement under block loops as one operation on a
+    small array: what a GPU is given, to be read and run anywhere.
+
     Raises:
         IllegalTransformError: the target cannot say this kernel (rule target), or the final check failed: a schedule
             that was built step by step does not come to that.
         ValueError: the schedule is of another kernel, or there is no such target.
     """
-    if target != "numpy":
-        raise ValueError(f"there is no target {target!r}; there is 'numpy'")
-    if schedule is None:
+    if target not in TARGETS:
+        raise ValueError(f"there is no target {target!r}; there are {', '.join(map(repr, TARGETS))}")
+    if schedule is None and target == "numpy":
         return CompiledKernel(kernel, target, kernel.numpy_source)
+    if schedule is None:
+        raise ValueError("tiles are what the block loops of a schedule make: give one")
     if schedule.kernel is not kernel:
         raise ValueError(f"the schedule is of {schedule.kernel.name}, not of this {kernel.name}")
     for statement in kernel.program.statements:
         if statement.reduction is not None and statement.reduction.order.kind == "mma":
             message = "the fold of matrix units is not available on this target"
-            raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span))
+            raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span))
     program = schedule.state.program
     certificate = verify(program, schedule.state.tree, kernel.program)
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
     try:
         with budget(OPERATIONS):
-            source = emit_nest(program, schedule.state.tree, heading)
+            emit = emit_tiles if target == "tiles" else emit_nest
+            source = emit(program, schedule.state.tree, heading)
     except UndecidedError:
         text = "isl did not work out the bounds of the loops within its budget"
-        raise IllegalTransformError(Refusal("unknown", "compile numpy", text, kernel=kernel.name)) from None
+        raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
     return CompiledKernel(kernel, target, source, schedule.trace, certificate)

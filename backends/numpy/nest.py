@@ -9,6 +9,7 @@ import islpy as isl
 
 from ...compiler.ir.affine import make_map, make_set
 from ...compiler.ir.codegen import Bounds, as_params, expression, without
+from ...compiler.ir.expr import Index
 from ...compiler.ir.program import Extent, Program, Tensor
 from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Range, conjunction, substituted
 from ...compiler.ir.show import statement_text
@@ -19,7 +20,7 @@ from .axes import Axes
 from .emit import bind_arguments, helper_names, module_text
 from .expressions import Expressions
 from .naming import Names
-from .text import Value, Writer, type_text
+from .text import OR, Value, Writer, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
     tree = distributed(tree)
     allocs = _allocs(tree)
     private = {node.tensor for node in allocs}
+    shapes = {name: program.tensors[name].extents for name in private}
     program = replace(program, tensors={n: _boxed(t) if n in private else t for n, t in program.tensors.items()})
     names = Names(program, helper_names())
     body = Writer(indent=1)
@@ -42,7 +44,7 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
         body.line(f"# {line}".rstrip())
     bind_arguments(program, names, body)
     layouts = {node.tensor: node.storage for node in allocs if _laid_out(node.storage)}
-    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts)
+    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts, shapes=shapes)
     for tensor, storage in layouts.items():
         body.line(f"{names[_at(tensor)]} = {_places_text(program, tensor, storage)}")
     for name, tensor in program.tensors.items():
@@ -111,6 +113,20 @@ class Emission(Expressions):
     """Expressions of one leaf, all scalars. *layouts*: how the buffers lie whose places are not the positions."""
 
     layouts: Mapping[str, Storage] = field(default_factory=dict[str, Storage])
+    # The shapes of tensors with buffers of their own: a buffer holds a part, and what is beyond the shape is elsewhere.
+    shapes: Mapping[str, tuple[Extent, ...]] = field(default_factory=dict[str, "tuple[Extent, ...]"])
+
+    def within_shape(self, node: Read, dimension: int, value: Value, size: str) -> list[str]:
+        if node.tensor not in self.shapes:
+            return super().within_shape(node, dimension, value, size)
+        sub, extent = node.subscripts[dimension], self.shapes[node.tensor][dimension]
+        if isinstance(sub, Index):
+            position = self.integer(sub.affine).within(OR)
+        else:
+            held = self.program.tensors[node.tensor].extents[dimension]
+            position = f"{value.atomic} + {self.ends(held.low_word, held.lower)}"
+        low, high = self.ends(extent.low_word, extent.lower), self.ends(extent.high_word, extent.upper)
+        return [f"{position} >= {low}", f"{position} < {high}"]
 
     def allocate(self, tensor: str) -> None:
         """The line that makes a tensor."""
@@ -267,7 +283,7 @@ def _write_leaf(outer: Emission, leaf: Leaf, bounds: Bounds, known: isl.Set) -> 
     mark = names.mark()
     bound = dict(zip(statement.iterators, leaf.instance, strict=True))
     axes = LeafAxes(program, ())
-    emission = Emission(program, names, axes, writer, bound, layouts=outer.layouts)
+    emission = Emission(program, names, axes, writer, bound, layouts=outer.layouts, shapes=outer.shapes)
     writer.line(f"# {statement_text(statement)}" if len(statement_text(statement)) < 110 else f"# {statement.name}")
     emission.prepare(statement.value)
     value = run(emission.emit(statement.value))

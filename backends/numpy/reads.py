@@ -47,7 +47,7 @@ class Reads(Positions):
         wanted = mask
         positions: list[Value] = []
         outside: list[Value] = []
-        for sub, extent, fine in zip(node.subscripts, tensor.extents, safe, strict=True):
+        for dimension, (sub, extent, fine) in enumerate(zip(node.subscripts, tensor.extents, safe, strict=True)):
             value = self.integer(sub.affine) if isinstance(sub, Index) else (yield self.emit(sub, mask))
             size = self.extent_text(extent)
             if not isinstance(sub, Index):
@@ -58,7 +58,8 @@ class Reads(Positions):
                 value = self.from_origin(value, extent)
             if node.fill is not None and not (isinstance(sub, Index) and fine):
                 value = self.named(value, "p") if not value.python else value
-                outside += [replace(value, text=t, strength=COMPARED) for t in self._inside(value, size, sub, extent)]
+                tests = self.within_shape(node, dimension, value, size)
+                outside += [replace(value, text=t, strength=COMPARED) for t in tests]
             positions.append(value)
         axes = frozenset[str]().union(*(v.axes for v in positions))
         data = [v for v, sub in zip(positions, node.subscripts, strict=True) if not isinstance(sub, Index)]
@@ -94,9 +95,10 @@ class Reads(Positions):
         return Value("")
         yield
 
-    def _inside(self, value: Value, size: str, sub: Expr, extent: Extent) -> list[str]:
-        """The conditions under which a position lies inside, without those that always hold."""
+    def within_shape(self, node: Read, dimension: int, value: Value, size: str) -> list[str]:
+        """The conditions under which a position lies inside its tensor's shape, without those that always hold."""
         tests: list[str] = []
+        sub, extent = node.subscripts[dimension], self.program.tensors[node.tensor].extents[dimension]
         affine = self.substituted(sub.affine) if isinstance(sub, Index) else None
         low_sure = affine is not None and all(self.axes.never(Comparison("<", affine, a)) for a in extent.lower)
         high_sure = affine is not None and all(self.axes.never(Comparison(">=", affine, b)) for b in extent.upper)

@@ -238,3 +238,48 @@ def scatter(array, wanted, value, *index):
     wanted = np.broadcast_to(wanted, shape)
     places = tuple(np.broadcast_to(i, shape)[wanted] for i in index)
     array[places] = np.broadcast_to(value, shape)[wanted]
+
+
+# ---- tiles
+
+
+def load(array, index, mask=True, fill=None):
+    """array[index] in the lanes of *mask*, *fill* in the others: None stands for what shows where it is used."""
+    if fill is None:
+        extreme = np.iinfo(array.dtype).max if array.dtype.kind in "iu" else True if array.dtype.kind == "b" else np.nan
+        fill = array.dtype.type(extreme)
+    outside = False
+    for i, n in zip(index, array.shape, strict=True):
+        outside = outside | (i < 0) | (i >= n)
+    if np.any(mask & outside):
+        raise IndexError("a tile is loaded from outside its array")
+    shape = np.broadcast_shapes(np.shape(mask), *(np.shape(i) for i in index))
+    if array.size == 0:
+        return np.full(shape, fill, array.dtype)[()]
+    inside = array[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, array.shape, strict=True))]
+    return np.where(mask, inside, fill)[()]
+
+
+def store(array, index, mask, value):
+    """array[index] = value in the lanes of *mask*."""
+    outside = False
+    for i, n in zip(index, array.shape, strict=True):
+        outside = outside | (i < 0) | (i >= n)
+    if np.any(mask & outside):
+        raise IndexError("a tile is stored outside its array")
+    shape = np.broadcast_shapes(np.shape(mask), np.shape(value), *(np.shape(i) for i in index))
+    wanted = np.broadcast_to(mask, shape)
+    if not index:
+        array[wanted] = np.broadcast_to(value, shape)
+        return
+    array[tuple(np.broadcast_to(i, shape)[wanted] for i in index)] = np.broadcast_to(value, shape)[wanted]
+
+
+def combined(lanes, axes, combine):
+    """Adjacent lanes of some axes combined until one is left; the number of lanes is a power of two."""
+    rest = [n for n in range(lanes.ndim) if n not in axes]
+    shape = [lanes.shape[n] for n in rest]
+    lanes = lanes.transpose(*axes, *rest).reshape(-1, *shape)
+    while len(lanes) > 1:
+        lanes = combine(lanes[0::2], lanes[1::2])
+    return lanes[0]

@@ -1,0 +1,1 @@
+"""Lowerings that targets share: scheduled programs as tiles."""

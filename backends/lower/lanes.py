@@ -1,0 +1,294 @@
+"""The axes of tiles: block loops from 0 on, joined where they index one dimension of one tile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import islpy as isl
+
+from ...compiler.ir.affine import affine_of_isl
+from ...compiler.ir.codegen import Bounds, as_params, without
+from ...compiler.ir.quasiaffine import TRUE, Affine, Division
+from ...compiler.ir.tree import Leaf, Loop, Node, Placed, distributed, instance_map, leaves, loops, placed
+from ...passes.dependence import dependences
+from ...passes.state import reindexed
+from .refusing import cannot
+from .tile import Axis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ...compiler.ir.program import Access, Program
+
+MATRIX = 16  # the least extent of an axis of a matrix unit
+
+
+def from_zero(program: Program, tree: Sequence[Node]) -> tuple[Node, ...]:
+    """The tree with every block loop's index counted from its first value.
+
+    Raises:
+        IllegalTransformError: the first value is no single expression of sizes and outer indices (rule target).
+    """
+    tree = distributed(tree)
+    bounds = Bounds(program)
+    return tuple(n for node in tree for n in _from_zero(program, node, (), bounds))
+
+
+def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bounds) -> list[Node]:
+    if isinstance(node, Leaf):
+        return [node]
+    if not isinstance(node, Loop):
+        return [replace(node, body=tuple(n for inner in node.body for n in _from_zero(program, inner, around, bounds)))]
+    body = node.body
+    if node.kind == "block":
+        values = bounds.values(node, around)
+        position = values.find_dim_by_name(isl.dim_type.param, node.index)
+        low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
+        pieces = low.gist(low.domain()).coalesce().get_pieces()
+        if len(pieces) != 1:
+            text = f"the first value of {node.index} differs from place to place: no axis starts there"
+            raise cannot(program, text, f"split or peel {node.index}, or block another loop")
+        base = affine_of_isl(pieces[0][1].ceil())
+        if base != Affine():
+            body = reindexed(program, body, node.index, (node.index,), Affine.name(node.index) + base, TRUE)
+    inner = (*around, node.index)
+    return [replace(node, body=tuple(n for member in body for n in _from_zero(program, member, inner, bounds)))]
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The axes of a tree: *axis_of*: block loop -> its axis; *tiles*: tensor -> the axis of each dimension (None: it
+    has none there)."""
+
+    axes: dict[str, Axis]
+    axis_of: Mapping[str, str]
+    tiles: Mapping[str, tuple[str | None, ...]]
+
+
+def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
+    """The axes and tiles of a tree whose block loops start at 0.
+
+    Raises:
+        IllegalTransformError: a block loop has no constant bound (rule shape).
+    """
+    items = placed(tree)
+    used = {loop.index: _extent(program, loop) for loop in loops(tree) if loop.kind == "block"}
+    group = {name: name for name in used}
+    tiles: dict[str, tuple[str | None, ...]] = {}
+    for tensor in _candidates(program, items):
+        found = _tile(program, items, tensor, used)
+        if found is None:
+            continue
+        for column in found:
+            for name in column[1:]:
+                _join(group, column[0], name)
+        tiles[tensor] = tuple(column[0] if column else None for column in found)
+    roots = {name: _root(group, name) for name in used}
+    extent: dict[str, int] = {}
+    for name, root in roots.items():
+        extent[root] = max(extent.get(root, 1), used[name])
+    words = _words(roots)
+    axes = {words[r]: Axis(words[r], _power(n), n) for r, n in extent.items()}
+    axis_of = {name: words[root] for name, root in roots.items()}
+    return Lanes(axes, axis_of, {t: tuple(axis_of[n] if n else None for n in dims) for t, dims in tiles.items()})
+
+
+def widened(lanes: Lanes, axes: set[str]) -> Lanes:
+    """The lanes with these axes as wide as a matrix unit wants them."""
+    found = {n: replace(a, extent=max(a.extent, MATRIX)) if n in axes else a for n, a in lanes.axes.items()}
+    return Lanes(found, lanes.axis_of, lanes.tiles)
+
+
+def _power(count: int) -> int:
+    return 1 << max(count - 1, 0).bit_length()
+
+
+def _extent(program: Program, loop: Loop) -> int:
+    """How many values a block loop has at most, at any size."""
+    greatest = 0
+    for leaf in leaves(loop.body):
+        points = as_params(leaf.domain, leaf.indices)
+        points = without(points, [n for n in (*leaf.indices, *program.sizes) if n != loop.index])
+        position = points.find_dim_by_name(isl.dim_type.param, loop.index)
+        if position < 0:
+            continue
+        high = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_max_val(0)
+        if not high.is_int():
+            text = f"{loop.index} has no bound that holds at all sizes: a tile has as many lanes as its axis has values"
+            raise cannot(
+                program,
+                text,
+                f"split {loop.index} and block the inner loop, or bound the size (where ..)",
+                rule="shape",
+            )
+        greatest = max(greatest, int(high.to_python()) + 1)
+    return max(greatest, 1)
+
+
+def _candidates(program: Program, items: Sequence[Placed]) -> Iterator[str]:
+    """Tensors that may be tiles: neither given nor results, touched under one nest."""
+    for name, tensor in program.tensors.items():
+        if tensor.role in ("input", "constant") or name in program.outputs:
+            continue
+        users = [item for item in items if _accesses(program, item, name)]
+        if users and len({item.places[0] for item in users}) == 1 and all(item.loops for item in users):
+            yield name
+
+
+def _accesses(program: Program, item: Placed, tensor: str) -> list[Access]:
+    return [a for a in program.statement(item.leaf.statement).accesses if a.tensor == tensor]
+
+
+def _tile(program: Program, items: Sequence[Placed], tensor: str, used: Mapping[str, int]) -> list[list[str]] | None:
+    """For each dimension the block loops that run over it; None where the tensor is no tile.
+
+    It is one if every access is the same slice: in each dimension an offset in sizes and common outer loops, plus at
+    most one block index; and if no value lives on from one iteration of those loops to the next.
+    """
+    users = [item for item in items if _accesses(program, item, tensor)]
+    common = _common(users)
+    columns: list[list[str]] = [[] for _ in range(program.tensors[tensor].rank)]
+    offsets: list[Affine | None] = [None for _ in columns]
+    for item in users:
+        statement = program.statement(item.leaf.statement)
+        instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+        for access in _accesses(program, item, tensor):
+            for dimension, value in enumerate(access.affine):
+                if value is None or access.padded:
+                    return None
+                if access.free and dimension == len(access.affine) - 1:
+                    continue  # the lanes that a merge reads, all of them
+                place = simplified(value.substituted(instance), used)
+                found = [n for n in place.names() if n in used]
+                if len(set(found)) > 1 or (found and dict(place.terms).get(found[0]) != 1):
+                    return None
+                offset = place - Affine.name(found[0]) if found else place
+                if any(n in used for n in offset.names()) or any(
+                    n not in common and n not in program.sizes for n in offset.names()
+                ):
+                    return None
+                if offsets[dimension] is not None and offsets[dimension] != offset:
+                    return None
+                offsets[dimension] = offset
+                columns[dimension] += found
+                if bool(found) != bool(columns[dimension]):
+                    return None
+    if any(len(set(c)) != len(c) for c in _by_leaf(users, columns)):
+        return None
+    whole = all(_in_every(program, users, tensor, d, c, used) for d, c in enumerate(columns))
+    return columns if whole and _stays(program, items, tensor, len(common)) else None
+
+
+def _by_leaf(users: Sequence[Placed], columns: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """For each leaf the block loops of the dimensions: two dimensions with one are a diagonal."""
+    for item in users:
+        yield [n for n in item.leaf.indices for column in columns if n in column]
+
+
+def _in_every(
+    program: Program,
+    users: Sequence[Placed],
+    tensor: str,
+    dimension: int,
+    column: Sequence[str],
+    used: Mapping[str, int],
+) -> bool:
+    """Whether every access of a dimension has a block index, or none has."""
+    if not column:
+        return True
+    for item in users:
+        statement = program.statement(item.leaf.statement)
+        instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+        for access in _accesses(program, item, tensor):
+            value = access.affine[dimension]
+            if access.free and dimension == len(access.affine) - 1:
+                continue
+            if value is None or not any(n in used for n in simplified(value.substituted(instance), used).names()):
+                return False
+    return True
+
+
+def _common(users: Sequence[Placed]) -> list[str]:
+    """The loops around all of some leaves that are no block loops."""
+    found = [[loop.index for loop in item.loops if loop.kind != "block"] for item in users]
+    shared = list(found[0])
+    for names in found[1:]:
+        count = next(
+            (i for i, (a, b) in enumerate(zip(shared, names, strict=False)) if a != b), min(len(shared), len(names))
+        )
+        shared = shared[:count]
+    return shared
+
+
+def _stays(program: Program, items: Sequence[Placed], tensor: str, depth: int) -> bool:
+    """Whether each value of a tensor is read in the iteration of the outer loops that computes it."""
+    for flow in dependences(program):
+        if flow.kind != "flow" or flow.tensor != tensor:
+            continue
+        for a in items:
+            for b in items:
+                if (a.leaf.statement, b.leaf.statement) != (flow.source, flow.target):
+                    continue
+                source, target = instance_map(program, a.leaf), instance_map(program, b.leaf)
+                pairs = source.apply_range(flow.relation).apply_range(target.reverse())
+                scope = len(a.scope(tensor))
+                for level in range(min(scope, depth)):
+                    pairs = pairs.equate(isl.dim_type.in_, level, isl.dim_type.out, level)
+                together = pairs
+                for level in range(depth):
+                    together = together.equate(isl.dim_type.in_, level, isl.dim_type.out, level)
+                if not pairs.is_subset(together):
+                    return False
+    return True
+
+
+def simplified(value: Affine, used: Mapping[str, int]) -> Affine:
+    """An expression in which divisions are carried out that lanes do not reach: (16 * ko + ki) % 16 is ki."""
+    total = Affine.number(value.constant)
+    for term, factor in value.terms:
+        if not isinstance(term, Division):
+            total += Affine.name(term).scaled(factor)
+            continue
+        inner = simplified(term.numerator, used)
+        whole = Affine.number(inner.constant // term.divisor)
+        rest = Affine.number(inner.constant % term.divisor)
+        for name, count in inner.terms:
+            part = Affine(((name, count),))
+            if count % term.divisor == 0:
+                whole += Affine(((name, count // term.divisor),))
+            else:
+                rest += part
+        reach = rest.constant
+        known = True
+        for name, count in rest.terms:
+            known = known and isinstance(name, str) and name in used and count > 0
+            reach += count * (used.get(name, 1) - 1) if isinstance(name, str) else 0
+        if known and reach < term.divisor:
+            total += (whole if term.kind == "//" else rest).scaled(factor)
+        else:
+            total += inner.divided(term.kind, term.divisor).scaled(factor)
+    return total
+
+
+def _join(group: dict[str, str], a: str, b: str) -> None:
+    group[_root(group, b)] = _root(group, a)
+
+
+def _root(group: Mapping[str, str], name: str) -> str:
+    while group[name] != name:
+        name = group[name]
+    return name
+
+
+def _words(roots: Mapping[str, str]) -> dict[str, str]:
+    """A short name for each axis, after the first loop of it."""
+    taken: dict[str, str] = {}
+    for root in dict.fromkeys(roots.values()):
+        word = root.split(".")[-1]
+        number = 1
+        while word in taken.values():
+            number += 1
+            word = f"{root.split('.')[-1]}{number}"
+        taken[root] = word
+    return taken

@@ -1,0 +1,215 @@
+"""From a placed loop tree to tiles: outer loops, and each leaf under block loops as one operation on a tile.
+
+Two kinds of masks are kept apart: the lanes that may be *read* (a load's mask; the others may hold anything), and the
+lanes that must be *neutral* (those of a reduced axis that take no part in a sum that is alive). The method is that of
+masks by projection and gist: a mask is what a leaf's domain says beyond what is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.codegen import Bounds, Rename, without
+from ...compiler.ir.expr import Binary, Call, Expr, Logic, Read
+from ...compiler.ir.quasiaffine import TRUE, Formula, Some, conjunction
+from ...compiler.ir.show import statement_text
+from ...compiler.ir.statements import identity
+from ...compiler.ir.tree import Leaf, Loop, Node, leaves
+from .lanes import Lanes, find_lanes, from_zero, widened
+from .lifetimes import with_carried, with_starts
+from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
+from .neutral import Known, neutralised
+from .products import as_dot, dot_axes
+from .refusing import cannot
+from .tile import Elem, For, If, Let, Reduce, Stmt, Store, Tiles, Value
+from .values import Scene, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import islpy as isl
+
+    from ...compiler.ir.program import Program, Statement
+
+
+@dataclass
+class _Work:
+    """What the walk carries: the axes, the bounds of loops, and the lanes of each tile that are alive."""
+
+    program: Program
+    lanes: Lanes
+    bounds: Bounds
+    live: dict[str, isl.Set] = field(default_factory=dict)  # pyright: ignore
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def lower_to_tiles(program: Program, tree: Sequence[Node], rename: Rename = lambda name: name) -> Tiles:
+    """A program and its tree in tiles.
+
+    *rename*: how names of loops and sizes are written in the ends of loops.
+
+    Raises:
+        IllegalTransformError: tiles cannot say it (rule target), an axis has no constant extent (shape), or a masked
+            matrix product would add terms that the definition does not have (rounding).
+    """
+    plain = from_zero(program, tree)
+    lanes = find_lanes(program, plain)
+    _require_distinct(program, plain, lanes)
+    work = _Work(program, lanes, Bounds(program, rename))
+    # Matrix units want wide axes: which ones they get shows when their products are found.
+    work.lanes = widened(lanes, dot_axes(program, plain, lanes))
+    body = _walk(work, plain, (), work.bounds.start())
+    arrays = tuple(
+        n
+        for n, t in program.tensors.items()
+        if t.role not in ("input", "constant") and n not in program.outputs and n not in lanes.tiles
+    )
+    return Tiles(work.lanes.axes, with_carried(with_starts(body, program)), arrays, tuple(lanes.tiles))
+
+
+def _require_distinct(program: Program, tree: Sequence[Node], lanes: Lanes) -> None:
+    """No leaf has one axis twice."""
+    for leaf in leaves(tree):
+        found = [lanes.axis_of[n] for n in leaf.indices if n in lanes.axis_of]
+        if len(set(found)) != len(found):
+            statement = program.statement(leaf.statement)
+            text = f"{leaf.statement} has one axis of a tile under two names"
+            raise cannot(program, text, "block one of the two loops only", statement.span)
+
+
+def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: isl.Set) -> tuple[Stmt, ...]:
+    result: list[Stmt] = []
+    for node in nodes:
+        match node:
+            case Leaf():
+                result += _leaf(work, node, (), known)
+            case Loop(kind="block"):
+                leaf, block = _only_leaf(node)
+                result += _leaf(work, leaf, block, known)
+            case Loop():
+                guard, low, high, inside = work.bounds.loop(node, around, known)
+                before = dict(work.live)
+                body = _walk(work, node.body, (*around, node.index), inside)
+                # A tile made inside is alive inside; of one made before more lanes may be alive now.
+                work.live = {n: without(s, [node.index]) for n, s in work.live.items() if n in before}
+                loop = For(node.index, low, high, body, node.kind, node.descending, guard, node.stages)
+                result.append(loop)
+            case _:
+                result += _walk(work, node.body, around, known)
+    return tuple(result)
+
+
+def _only_leaf(node: Loop) -> tuple[Leaf, tuple[str, ...]]:
+    """The leaf under block loops that are round it alone."""
+    names = [node.index]
+    inner: Node = node.body[0]
+    while isinstance(inner, Loop):
+        names.append(inner.index)
+        inner = inner.body[0]
+    assert isinstance(inner, Leaf)
+    return inner, tuple(names)
+
+
+def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> list[Stmt]:
+    program, lanes = work.program, work.lanes
+    statement = program.statement(leaf.statement)
+    words = {n: lanes.axis_of[n] for n in block}
+    names = tuple(words.get(n, n) for n in leaf.indices)
+    axes = tuple(words[n] for n in block)
+    domain = named(leaf, names)
+    everywhere = known.intersect(box((a, lanes.axes[a].extent) for a in axes))
+    bound = dict(zip(statement.iterators, (a.renamed(words) for a in leaf.instance), strict=True))
+    scene = Scene(program, lanes, bound, axes, domain, everywhere)
+    try:
+        runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))
+        made = _statement(work, statement, scene)
+    except UnsayableError:
+        text = f"the lanes in which {statement.name} runs are no condition on their numbers"
+        raise cannot(program, text, "split or peel so that they are", statement.span) from None
+    if runs == TRUE:
+        return made
+    return [] if runs == Some() else [If(runs, tuple(made))]
+
+
+def _params(points: isl.Set) -> list[str]:
+    from islpy import dim_type
+
+    return [str(points.get_dim_name(dim_type.param, i)) for i in range(points.dim(dim_type.param))]
+
+
+def _statement(work: _Work, statement: Statement, scene: Scene) -> list[Stmt]:
+    comment = statement_text(statement)
+    target = tuple(scene.place(a) for a in statement.position)
+    dims = scene.lanes.tiles.get(statement.tensor)
+    kept = scene.axes_in(*target)
+    reduced = tuple(a for a in scene.lanes_of if a not in kept)
+    value = _reduced(work, statement, scene, reduced) if reduced else value_of(statement.value, scene)
+    if dims is None:
+        mask = scene.lanes_where(kept)
+        return [Store(statement.tensor, target, mask, value, kept, comment)]
+    axes = tuple(n for n in dims if n is not None)
+    alive = work.live.get(statement.tensor)
+    domain = projected(scene.domain, [n for n in _params(scene.domain) if n not in reduced])
+    if alive is None:
+        work.live[statement.tensor] = domain
+        return [Let(statement.tensor, value, axes, comment=comment)]
+    # Lanes that are alive and take no part keep what they hold.
+    context = projected(scene.known, [n for n in _params(scene.known) if n not in reduced]).intersect(
+        projected(alive, [n for n in _params(alive) if n in {*_params(scene.known), *axes}])
+    )
+    mask = condition(domain.gist(context))
+    work.live[statement.tensor] = alive.union(domain).coalesce()
+    return [Let(statement.tensor, value, axes, mask, mask != TRUE, comment)]
+
+
+def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str, ...]) -> Value:
+    """A statement some of whose axes are not in what it writes: a reduction carries them out."""
+    program = scene.program
+    op = statement.reduction.op if statement.reduction else ""
+    parts = _step(statement)
+    if parts is None or op in ("argmax", "argmin"):
+        text = f"{statement.name} writes one element from several lanes, and is no sum, product, min, max, any or all"
+        raise cannot(program, text, f"do not block {', '.join(reduced)}", statement.span)
+    held, element, combine = parts
+    old = value_of(held, scene)
+    missing = _missing(work, statement, scene)
+    known = Known(scene.known)
+    dot = as_dot(element, scene, reduced, missing, known, statement)
+    if dot is not None:
+        return Elem(combine, (old, dot), old.axes, old.dtype)
+    if isinstance(combine, Call):
+        text = f"{statement.name} adds by fma: the products of several lanes have no common rounding"
+        raise cannot(program, text, f"do not block {', '.join(reduced)}, or do not contract", statement.span)
+    value = value_of(element, scene)
+    if not set(reduced) <= set(value.axes):
+        text = f"{statement.name} adds one value as often as {', '.join(reduced)} has lanes"
+        raise cannot(program, text, f"do not block {', '.join(reduced)}", statement.span)
+    value = neutralised(value, missing, identity(op, value.dtype), known)
+    total = Reduce(op, value, reduced, tuple(a for a in value.axes if a not in reduced), value.dtype)
+    return Elem(combine, (old, total), scene.joined(old, total), old.dtype)
+
+
+def _step(statement: Statement) -> tuple[Expr, Expr, Expr] | None:
+    """(the accumulator's read, the element, the operation) of one step of a reduction."""
+    value = statement.value
+    match value:
+        case Binary(left=Read() as held, right=element) if held.tensor == statement.tensor:
+            return held, element, value
+        case Logic(operands=(element, Read() as held)) if held.tensor == statement.tensor:
+            return held, element, replace(value, operands=(held, element))
+        case Call(function="fma", arguments=(a, b, Read() as held)) if held.tensor == statement.tensor:
+            return held, Binary("*", a, b, value.dtype, value.span), value
+        case _:
+            return None
+
+
+def _missing(work: _Work, statement: Statement, scene: Scene) -> Formula:
+    """The condition that fails in lanes that take no part in a sum that is alive."""
+    context = scene.known
+    alive = work.live.get(statement.tensor)
+    if alive is not None:
+        context = context.intersect(alive)
+    found = condition(scene.domain.gist(context))
+    scalar = set(_params(scene.known)) - set(scene.lanes_of)
+    return conjunction(*(p for p in parts_of(found) if not names_in(p) <= scalar))

@@ -1,0 +1,197 @@
+"""The tile IR: a scheduled program as loops around operations on small arrays.
+
+A value has *axes*, by name, in order; operands of one operation may have different ones, and each target aligns them.
+Integers are `Affine` expressions of sizes, loop indices and axes: an axis in one stands for its lane numbers, 0, 1, ..
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ...compiler.ir.quasiaffine import TRUE, Affine, Formula
+
+if TYPE_CHECKING:
+    from ...compiler.ir.dtype import DType
+    from ...compiler.ir.expr import Expr
+
+Number = float | int | bool
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of tiles. *extent*: its lanes, a power of two; *used*: how many of them a loop runs over at most."""
+
+    name: str
+    extent: int
+    used: int
+
+
+@dataclass(frozen=True, eq=False)
+class Ref:
+    """The tile that a name stands for."""
+
+    name: str
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """Elements of an array, one for each lane of the axes.
+
+    *mask*: where they may be read; other lanes are *fill*, or anything at all (None: nobody may care).
+    """
+
+    tensor: str
+    index: tuple[Affine | Value, ...]
+    axes: tuple[str, ...]
+    dtype: DType
+    mask: Formula = TRUE
+    fill: Number | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Elem:
+    """An operation of the language, lane by lane: that of *node*, on these operands."""
+
+    node: Expr
+    operands: tuple[Value, ...]
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """One number in every lane."""
+
+    value: Number
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Integer:
+    """An index expression as an i64 value."""
+
+    affine: Affine
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Where:
+    """The value where a condition holds, another elsewhere."""
+
+    mask: Formula
+    value: Value
+    other: Value
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """The lanes of some axes combined by adjacent pairs until one is left; *combine*: the operator of a reduction."""
+
+    combine: str
+    value: Value
+    over: tuple[str, ...]
+    axes: tuple[str, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Dot:
+    """The sum of products over an axis that both operands have, in f32 and in an order of the target's choosing.
+
+    *batch*: axes that both have and that stay. *precision*: exact (operands of 16 bits or fewer), tf32, or ieee.
+    """
+
+    a: Value
+    b: Value
+    over: tuple[str, ...]
+    batch: tuple[str, ...]
+    axes: tuple[str, ...]
+    dtype: DType
+    precision: Literal["exact", "tf32", "ieee"] = "exact"
+
+
+Value = Ref | Load | Elem | Full | Integer | Where | Reduce | Dot
+
+
+@dataclass(frozen=True, eq=False)
+class Let:
+    """Name a tile; where *keep* is set, only the lanes of *mask* change. *comment*: the statement that it is."""
+
+    name: str
+    value: Value
+    axes: tuple[str, ...]
+    mask: Formula = TRUE
+    keep: bool = False
+    comment: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """Write the lanes of *mask* to an array."""
+
+    tensor: str
+    index: tuple[Affine, ...]
+    mask: Formula
+    value: Value
+    axes: tuple[str, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class For:
+    """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration."""
+
+    index: str
+    low: str
+    high: str
+    body: tuple[Stmt, ...]
+    kind: str = "serial"
+    descending: bool = False
+    condition: str | None = None
+    stages: int = 1
+    carried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class If:
+    """Statements under a condition that has no axes."""
+
+    condition: Formula
+    body: tuple[Stmt, ...]
+
+
+Stmt = Let | Store | For | If
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A program in tiles. *arrays*: the intermediate tensors that lie in memory; *tiles*: those that are tiles."""
+
+    axes: dict[str, Axis]
+    body: tuple[Stmt, ...]
+    arrays: tuple[str, ...]
+    tiles: tuple[str, ...]
+
+
+def operands(value: Value) -> tuple[Value, ...]:
+    """The values directly below one."""
+    match value:
+        case Ref() | Full() | Integer():
+            return ()
+        case Load():
+            return tuple(i for i in value.index if not isinstance(i, Affine))
+        case Elem():
+            return value.operands
+        case Where():
+            return (value.value, value.other)
+        case Reduce():
+            return (value.value,)
+        case Dot():
+            return (value.a, value.b)

@@ -1,0 +1,258 @@
+"""Tiles as NumPy text: outer Python loops, and operations on small arrays, masked where lanes do not count."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
+from ...compiler.ir.quasiaffine import TRUE, Affine, All, Comparison, Formula, Some
+from ..lower.lower import lower_to_tiles
+from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Tiles, Value, Where
+from .axes import Axes
+from .casts import binary_text, cast_text, fma_text, unary_text
+from .emit import bind_arguments, helper_names, module_text
+from .naming import Names
+from .nest import Emission
+from .text import Writer, constant_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.program import Program
+    from ...compiler.ir.tree import Node
+
+COMBINE = {"sum": "a + b", "prod": "a * b", "any": "a | b", "all": "a & b"}
+
+
+def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> str:
+    """The text of a module with one function that runs a loop tree tile by tile; *heading*: comments above its body.
+
+    Arguments and results are those of `emit.emit`. Lanes that nobody may care about hold NaN, or the greatest integer:
+    a result that they reach shows it.
+
+    Raises:
+        IllegalTransformError: tiles cannot say the schedule (rules target, shape and rounding).
+    """
+    names = Names(program, helper_names())
+    tiles = lower_to_tiles(program, tree, lambda name: names[name])
+    writer = Writer(indent=1)
+    for line in heading.splitlines():
+        writer.line(f"# {line}".rstrip())
+    bind_arguments(program, names, writer)
+    arrays = Emission(program, names, Axes(program, ()), writer)
+    for name in (*program.outputs, *tiles.arrays):
+        arrays.allocate(name)
+    for axis in tiles.axes.values():
+        writer.line(f"{names[axis.name]} = np.arange({axis.extent})")
+    _Printer(program, names, tiles, writer).body(tiles.body)
+    writer.line(f"return {', '.join(names[o] for o in program.outputs)}")
+    return module_text(program, names, "\n".join(writer.lines))
+
+
+@dataclass
+class _Printer:
+    program: Program
+    names: Names
+    tiles: Tiles
+    writer: Writer
+    # The loads of the statement at hand: their text, and the name that each has got.
+    loads: dict[str, str] = field(default_factory=dict[str, str])
+
+    # ---- statements
+
+    def body(self, stmts: Sequence[Stmt]) -> None:
+        if not stmts:
+            self.writer.line("pass")
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        mark = self.names.mark()
+        self.loads = {}
+        match stmt:
+            case For():
+                self.loop(stmt)
+            case If():
+                self.writer.line(f"if {self.condition(stmt.condition, ())}:")
+                self.writer.indent += 1
+                self.body(stmt.body)
+                self.writer.indent -= 1
+            case Let():
+                self.comment(stmt.comment)
+                self.let(stmt)
+            case Store():
+                self.comment(stmt.comment)
+                index = _tuple([self.integer(a, stmt.axes) for a in stmt.index])
+                mask, value = self.condition(stmt.mask, stmt.axes), self.aligned(stmt.value, stmt.axes)
+                self.writer.line(f"store({self.names[stmt.tensor]}, {index}, {mask}, {value})")
+        self.names.release(mark)
+
+    def loop(self, stmt: For) -> None:
+        depth = self.writer.indent
+        if stmt.condition:
+            self.writer.line(f"if {stmt.condition}:")
+            self.writer.indent += 1
+        span = f"range({stmt.high})" if stmt.low == "0" else f"range({stmt.low}, {stmt.high})"
+        span = f"reversed({span})" if stmt.descending else span
+        notes = [stmt.kind] if stmt.kind != "serial" else []
+        notes += [f"a pipeline of {stmt.stages}"] if stmt.stages > 1 else []
+        notes += [f"carries {', '.join(self.names[n] for n in stmt.carried)}"] if stmt.carried else []
+        self.writer.line(f"for {self.names[stmt.index]} in {span}:{'  # ' + ', '.join(notes) if notes else ''}")
+        self.writer.indent += 1
+        self.body(stmt.body)
+        self.writer.indent = depth
+
+    def comment(self, text: str) -> None:
+        if text:
+            self.writer.line(f"# {text}" if len(text) < 110 else f"# {text[:100]} ..")
+
+    def let(self, stmt: Let) -> None:
+        name, value = self.names[stmt.name], stmt.value
+        shape = _tuple([str(self.tiles.axes[a].extent) for a in stmt.axes])
+        if isinstance(value, Full) and not stmt.keep and stmt.axes:
+            self.writer.line(f"{name} = np.full({shape}, {constant_text(value.value, value.dtype)})")
+            return
+        text = self.aligned(value, stmt.axes)
+        if stmt.keep:
+            text = f"np.where({self.condition(stmt.mask, stmt.axes)}, {text}, {name})"
+            text += "" if stmt.axes else "[()]"
+        elif set(value.axes) != set(stmt.axes):
+            text = f"np.broadcast_to({text}, {shape})"
+        self.writer.line(f"{name} = {text}")
+
+    # ---- integers and conditions
+
+    def integer(self, affine: Affine, axes: Sequence[str]) -> str:
+        """An index expression, its axes spread over those of the whole."""
+        words = {n: self.lane(n, axes) if n in self.tiles.axes else self.names[n] for n in affine.names()}
+        return str(affine.renamed(words))
+
+    def lane(self, axis: str, axes: Sequence[str]) -> str:
+        name = self.names[axis]
+        if len(axes) == 1:
+            return name
+        return f"{name}[{', '.join(':' if a == axis else 'None' for a in axes)}]"
+
+    def condition(self, formula: Formula, axes: Sequence[str]) -> str:
+        match formula:
+            case Comparison():
+                return self.comparison(formula, axes)
+            case All(parts) | Some(parts):
+                sign = " & " if isinstance(formula, All) else " | "
+                texts = [self.condition(p, axes) for p in parts]
+                if len(texts) == 1:
+                    return texts[0]
+                return sign.join(f"({t})" for t in texts) if texts else str(isinstance(formula, All))
+
+    def comparison(self, found: Comparison, axes: Sequence[str]) -> str:
+        """`a < b` with every term on the side where it is positive."""
+        both = found.left - found.right
+        more = Affine(tuple((t, c) for t, c in both.terms if c > 0))
+        less = Affine(tuple((t, -c) for t, c in both.terms if c < 0))
+        if found.op != ">=":
+            return f"{self.integer(more + both.constant, axes)} {found.op} {self.integer(less, axes)}"
+        if both.constant < 0 and less == Affine():
+            return f"{self.integer(more, axes)} >= {-both.constant}"
+        if both.constant == -1:
+            return f"{self.integer(less, axes)} < {self.integer(more, axes)}"
+        return f"{self.integer(less, axes)} <= {self.integer(more + both.constant, axes)}"
+
+    # ---- values
+
+    def aligned(self, value: Value, axes: Sequence[str]) -> str:
+        """A value whose axes are some of *axes*, in that order, with new ones of one lane where it has none."""
+        text = self.text(value)
+        own = list(value.axes)
+        order = [a for a in axes if a in own]
+        if own != order:
+            text = f"{_atom(text)}.transpose({', '.join(str(own.index(a)) for a in order)})"
+        if not own or len(order) == len(axes):
+            return text
+        return f"{_atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
+
+    def text(self, value: Value) -> str:
+        match value:
+            case Ref():
+                return self.names[value.name]
+            case Full():
+                return constant_text(value.value, value.dtype)
+            case Integer():
+                inner = self.integer(value.affine, value.axes)
+                return f"({inner})" if value.axes else f"np.int64({inner})"
+            case Load():
+                return self.load(value)
+            case Elem():
+                return self.operation(value)
+            case Where():
+                mask = self.condition(value.mask, value.axes)
+                parts = f"{self.aligned(value.value, value.axes)}, {self.aligned(value.other, value.axes)}"
+                return f"np.where({mask}, {parts})" + ("" if value.axes else "[()]")
+            case Reduce():
+                places = _tuple([str(value.value.axes.index(a)) for a in value.over])
+                combine = COMBINE.get(value.combine) or binary_text(value.combine, "a", "b", value.dtype)
+                return f"combined({self.text(value.value)}, {places}, lambda a, b: {combine})"
+            case Dot():
+                return self.dot(value)
+
+    def load(self, value: Load) -> str:
+        axes = value.axes
+        index = _tuple([self.integer(i, axes) if isinstance(i, Affine) else self.aligned(i, axes) for i in value.index])
+        text = f"load({self.names[value.tensor]}, {index})"
+        if value.mask != TRUE or value.fill is not None:
+            fill = "" if value.fill is None else f", {constant_text(value.fill, value.dtype)}"
+            text = f"load({self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)}{fill})"
+        if text not in self.loads:
+            self.loads[text] = self.names.fresh(f"{value.tensor.lower()}_tile")
+            self.writer.line(f"{self.loads[text]} = {text}")
+        return self.loads[text]
+
+    def dot(self, value: Dot) -> str:
+        """By letters: each axis one."""
+        letters = {a: chr(ord("a") + n) for n, a in enumerate(dict.fromkeys((*value.a.axes, *value.b.axes)))}
+        sides = ["".join(letters[n] for n in axes) for axes in (value.a.axes, value.b.axes, value.axes)]
+        texts = [cast_text(_atom(self.text(v)), v.dtype, value.dtype) for v in (value.a, value.b)]
+        return f'np.einsum("{sides[0]},{sides[1]}->{sides[2]}", {texts[0]}, {texts[1]})'
+
+    def operation(self, value: Elem) -> str:
+        node = value.node
+        texts = [_atom(self.aligned(v, value.axes)) for v in value.operands]
+        match node:
+            case Scalar():
+                return self.names[node.name]
+            case Unary():
+                return unary_text(node.op, texts[0], node.dtype)
+            case Binary():
+                return binary_text(node.op, texts[0], texts[1], node.dtype)
+            case Compare():
+                return f"{texts[0]} {node.op} {texts[1]}"
+            case Logic(op="not"):
+                return f"np.logical_not({texts[0]})"
+            case Logic():
+                return f"{texts[0]} {'&' if node.op == 'and' else '|'} {texts[1]}"
+            case Select():
+                then, test, other = texts
+                return f"np.where({test}, {then}, {other})" + ("" if value.axes else "[()]")
+            case Cast():
+                return cast_text(texts[0], value.operands[0].dtype, node.dtype, node.saturating)
+            case Call(function="fma"):
+                return fma_text(texts[0], texts[1], texts[2], node.dtype)
+            case Call():
+                wide = node.dtype.wide
+                return cast_text(f"{node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
+            case _:
+                raise TypeError(f"{type(node).__name__} is no operation on lanes")
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _atom(text: str) -> str:
+    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and letter in " -":
+            return f"({text})"
+    return text
