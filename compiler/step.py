@@ -71,6 +71,12 @@ def alternatives(state: State, step: Step) -> list[list[Step]]:
     if step.name == "compute_at":
         around = [loop.index for loop in path_to(state.tree, names[1])][:-1]
         return [[Step("compute_at", (names[0], loop))] for loop in reversed(around)]
+    if step.name == "reverse_compute_at":
+        around = [loop.index for loop in path_to(state.tree, names[1])][:-1]
+        return [[Step("reverse_compute_at", (names[0], loop))] for loop in reversed(around)]
+    if step.name == "store" and len(step.arguments) > 6 and isinstance(step.arguments[6], (tuple, list)):
+        *rest, fold = step.arguments
+        return [[Step("store", (*rest, _wider(fold, more)))] for more in (1, 2, 3, 4, 8)]
     if step.name == "merge":
         return [[Step("merge", (*names, by))] for by in (1, -1, 2, -2, 3, -3, 4, -4)]
     if step.name == "reorder" and len(names) == 2:
@@ -81,6 +87,11 @@ def alternatives(state: State, step: Step) -> list[list[Step]]:
         nest = nest_of(state, names[0])
         return [[Step("reverse", (name,))] for name in nest if report.loop_class(name) == "par"]
     return []
+
+
+def _wider(fold: Any, more: int) -> tuple[tuple[int, int], ...]:
+    """A circular buffer with room for more."""
+    return tuple((int(dimension), int(count) + more) for dimension, count in fold)
 
 
 def steps_of(text: str) -> list[Step]:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import islpy as isl
+
+from ...compiler.ir.affine import make_map
 from ...compiler.ir.codegen import Bounds, Rename, without
 from ...compiler.ir.expr import Binary, Call, Expr, Logic, Read
-from ...compiler.ir.quasiaffine import TRUE, Formula, Some, conjunction
+from ...compiler.ir.quasiaffine import TRUE, Affine, Formula, Some, conjunction
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Leaf, Loop, Node, leaves
@@ -27,8 +30,6 @@ from .values import Scene, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import islpy as isl
 
     from ...compiler.ir.program import Program, Statement
 
@@ -121,6 +122,7 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     everywhere = known.intersect(box((a, lanes.axes[a].extent) for a in axes))
     bound = dict(zip(statement.iterators, (a.renamed(words) for a in leaf.instance), strict=True))
     scene = Scene(program, lanes, bound, axes, domain, everywhere)
+    _require_apart(program, statement, leaf, block)
     try:
         runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))
         made = _statement(work, statement, scene)
@@ -130,6 +132,24 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     if runs == TRUE:
         return made
     return [] if runs == Some() else [If(runs, tuple(made))]
+
+
+def _require_apart(program: Program, statement: Statement, leaf: Leaf, block: tuple[str, ...]) -> None:
+    """Lanes that are in what a statement writes write different elements; the others are reduced."""
+    if not block:
+        return
+    instance = dict(zip(statement.iterators, leaf.instance, strict=True))
+    position = [a.substituted(instance) for a in statement.position]
+    written = {n for a in position for n in a.names()}
+    kept = [n for n in leaf.indices if n not in block or n in written]
+    domain = leaf.domain
+    for place in reversed(range(len(leaf.indices))):
+        if leaf.indices[place] not in kept:
+            domain = domain.project_out(isl.dim_type.set, place, 1)
+    images = [*(Affine.name(n) for n in kept if n not in block), *position]
+    if not make_map(program.sizes, kept, images, TRUE).intersect_domain(domain).is_injective():
+        text = f"several lanes of {statement.name} update one element of {statement.tensor}, and it is no reduced axis"
+        raise cannot(program, text, f"split by what divides them, or do not block {', '.join(block)}", statement.span)
 
 
 def _params(points: isl.Set) -> list[str]:

@@ -45,7 +45,7 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> str:
         arrays.allocate(name)
     for axis in tiles.axes.values():
         writer.line(f"{names[axis.name]} = np.arange({axis.extent})")
-    _Printer(program, names, tiles, writer).body(tiles.body)
+    _Printer(program, names, tiles, writer, arrays).body(tiles.body)
     writer.line(f"return {', '.join(names[o] for o in program.outputs)}")
     return module_text(program, names, "\n".join(writer.lines))
 
@@ -56,6 +56,7 @@ class _Printer:
     names: Names
     tiles: Tiles
     writer: Writer
+    arrays: Emission
     # The loads of the statement at hand: their text, and the name that each has got.
     loads: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -83,7 +84,7 @@ class _Printer:
                 self.let(stmt)
             case Store():
                 self.comment(stmt.comment)
-                index = _tuple([self.integer(a, stmt.axes) for a in stmt.index])
+                index = self.index(stmt.tensor, stmt.index, stmt.axes)
                 mask, value = self.condition(stmt.mask, stmt.axes), self.aligned(stmt.value, stmt.axes)
                 self.writer.line(f"store({self.names[stmt.tensor]}, {index}, {mask}, {value})")
         self.names.release(mark)
@@ -197,7 +198,7 @@ class _Printer:
 
     def load(self, value: Load) -> str:
         axes = value.axes
-        index = _tuple([self.integer(i, axes) if isinstance(i, Affine) else self.aligned(i, axes) for i in value.index])
+        index = self.index(value.tensor, value.index, axes)
         text = f"load({self.names[value.tensor]}, {index})"
         if value.mask != TRUE or value.fill is not None:
             fill = "" if value.fill is None else f", {constant_text(value.fill, value.dtype)}"
@@ -206,6 +207,18 @@ class _Printer:
             self.loads[text] = self.names.fresh(f"{value.tensor.lower()}_tile")
             self.writer.line(f"{self.loads[text]} = {text}")
         return self.loads[text]
+
+    def index(self, tensor: str, index: Sequence[Affine | Value], axes: Sequence[str]) -> str:
+        """Where elements lie in an array, which begins with the first element that there is."""
+        texts: list[str] = []
+        for place, extent in zip(index, self.program.tensors[tensor].extents, strict=True):
+            if isinstance(place, Affine) and len(extent.lower) == 1:
+                texts.append(self.integer(place - extent.lower[0], axes))
+                continue
+            text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
+            low = self.arrays.ends(extent.low_word, extent.lower)
+            texts.append(text if low == "0" else f"{_atom(text)} - ({low})")
+        return _tuple(texts)
 
     def dot(self, value: Dot) -> str:
         """By letters: each axis one."""
