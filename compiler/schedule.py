@@ -320,13 +320,15 @@ class Schedule:
         swizzle: int = 0,
         fold: Mapping[int, int] | Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Say how the buffer of an intermediate is laid out, and in which loop it lies ("": outside every loop).
+        """Say how the buffer of an intermediate is laid out, and in which loop it lies ("root": outside every loop).
 
         *pad*: elements left free after each row. *swizzle*: a power of two; places in a row are XORed with the row's
         number modulo that. *fold*: {dimension: n}, positions that differ by n share a place.
         """
         folds = tuple(sorted(dict(fold).items()))
-        self._take(Step("store", _trimmed(str(tensor), at, space, layout or None, pad, swizzle, folds)))
+        self._take(
+            Step("store", _trimmed(str(tensor), "root" if at == "" else at, space, layout or None, pad, swizzle, folds))
+        )
 
     # ---- parts
 

@@ -52,8 +52,6 @@ class Step:
         for name, argument in zip(names, self.arguments, strict=False):
             if name in PLAIN:
                 shown.append(_shown(argument))
-            elif name == "at" and argument is not None:
-                shown.append(f"at={argument or 'root'}")
             elif argument not in (None, "", 0, ()):
                 shown.append(f"{name}={_shown(argument)}")
         return f"{self.name}({', '.join(shown)})"

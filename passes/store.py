@@ -21,14 +21,14 @@ SPACES = ("", "global", "shared", "local", "register")
 def store(state: State, tensor: str, at: str | None = None, storage: Storage | None = None) -> State:
     """Say how the buffer of an intermediate is laid out, and in which loop it lies.
 
-    *at*: the loop whose iterations have a buffer each ("": outside every loop; None: where it is). *storage*: the
+    *at*: the loop whose iterations have a buffer each ("root": outside every loop; None: where it is). *storage*: the
     layout (None: as it is). Legal when no element is overwritten, in the buffer, before its last read.
 
     Raises:
         IllegalTransformError: no such tensor or loop, it is an input or an output, or it is used outside the loop
             (rule shape).
     """
-    step = f"store({tensor})" if at is None else f"store({tensor}, {at or 'root'})"
+    step = f"store({tensor})" if at is None else f"store({tensor}, at={at or 'root'})"
     known = [n for n, t in state.program.tensors.items() if t.role in ("intermediate", "accumulator", "declared")]
     known = [n for n in known if n not in state.program.outputs]
     if tensor in state.program.tensors and tensor not in known:
@@ -42,7 +42,7 @@ def store(state: State, tensor: str, at: str | None = None, storage: Storage | N
     if at is None and before is not None:
         return State(state.program, laid_out(state.tree, tensor, kept))
     bare = without_buffers(state.tree, {tensor})
-    if not at:
+    if at in (None, "", "root"):
         return State(state.program, (Alloc(tensor, bare, kept),))
     find_loop(state, at, step)
     inside = {id(leaf) for leaf in leaves(path_to(bare, at)[-1].body)}

@@ -38,6 +38,13 @@ def test_open_15_tiles_do_not_write_into_one_buffer() -> None:
     assert "f[i]" in denied("coverage", shared, *TILES, ("compute_at", "f", "g.io")).refusal.message
 
 
+def test_open_15_a_buffer_outside_the_parallel_loop_is_shared() -> None:
+    inside = (("split", "g.i", 4), ("compute_at", "f", "g.io"), ("parallel", "g.io"))
+    message = denied("coverage", COUNTER, *inside, ("store", "f", "root")).refusal.message
+    assert "f[" in message
+    assert kept(COUNTER, *inside, ("store", "f", "g.io")).tolist() == [2] * 16
+
+
 def test_open_15_tiles_of_space_wait_for_every_step_of_time() -> None:
     steps = (("split", "u#2.x", 3), ("parallel", "u#2.xo"))
     for _ in range(20):

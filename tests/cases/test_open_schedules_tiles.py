@@ -137,6 +137,9 @@ OPEN_07: dict[str, tuple[Wanted, ...]] = {
     "one loop": MERGED,
     "computed where read": (("compute_at", "h", "y.k"), ("compute_at", "x", "h.k")),
     "lanes": tuple(s for t in "xhy" for s in (("split", f"{t}.k", 4), ("vectorize", f"{t}.ki"))),
+    "h written in": (("inline", "h"),),
+    "x and h written in": (("inline", "x"), ("inline", "h")),
+    "copies": (("cache_read", "h", "y.k"), ("cache_write", "y", "y.k"), ("cache_read", "y", "s.k")),
     "in the sum": (("compute_at", "y", "s.k"), ("compute_at", "h", "s.k"), ("compute_at", "x", "s.k")),
 }
 
@@ -160,6 +163,12 @@ def test_open_07_the_sum_keeps_its_order() -> None:
         denied("rounding", ROUNDED, last)
     denied("rounding", ROUNDED, ("split", "s.k", 3), ("reorder", "s.ki", "s.ko"))
     denied("rounding", ROUNDED, ("split", "s.k", 2), ("rfactor", "s.ko"))
+
+
+def test_open_07_no_step_drops_the_rounding() -> None:
+    witness = denied("rounding", ROUNDED, ("widen", "h", "f32")).refusal.witness
+    assert witness is not None
+    assert witness.element.startswith(("y", "s"))
 
 
 def test_open_07_twin_there_and_back() -> None:
