@@ -12,8 +12,11 @@ from ..backends.numpy.tiles import emit_tiles
 from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.verify import Certificate, verify
+from .arguments import bind
 from .ir.affine import UndecidedError, budget
+from .ir.expr import Index, Read, Reduce, postorder
 from .kernel import Kernel, call_with
+from .tile_check import check_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +47,58 @@ class CompiledKernel:
     def _function(self) -> Callable[..., Any]:
         return load_function(self.source, self.kernel.name)
 
+    @property
+    def numerics(self) -> tuple[str, ...]:
+        """What is computed otherwise than the kernel says, a line for each, with the permission; none: it is strict."""
+        if self.certificate is None:
+            return ()
+        lines = [f"{d.permission or 'no permission needed'}: {d.text}" for d in self.certificate.differences]
+        named = {d.permission for d in self.certificate.differences}
+        rest = [p for p in self.certificate.permissions if p not in named]
+        return (*lines, *(f"{p}: the updates of a sum run in another order" for p in rest))
+
+    def error_bound(self, /, *args: Any, **keywords: Any) -> Array | tuple[Array, ...]:
+        """For these inputs a bound on how far each element of the outputs may lie from the defined one, as f64.
+
+        0 everywhere for what uses no permission. The bound supposes that what is granted is used wherever it can be.
+
+        Raises:
+            ArgumentError: the arguments do not fit.
+        """
+        from ..passes.error_bound import error_bounds
+
+        program = self.kernel.program
+        bound = bind(program, args, keywords)
+        used = frozenset(self.certificate.permissions if self.certificate else ())
+        found = error_bounds(program, bound.arrays, bound.sizes, bound.scalars, used)
+        results = tuple(found[name] for name in program.outputs)
+        return results[0] if len(results) == 1 else results
+
+    def prove(self, property: str, size: str) -> bool:
+        """Whether a property holds, for all arguments: `prove("batch_invariant", "M")`: no bit of a row depends on M.
+
+        It does if M occurs in the ranges of elements, and in nothing that an element's value is computed from. False:
+        it may depend on it.
+
+        Raises:
+            ValueError: there is no such property or size.
+        """
+        program = self.kernel.program
+        if property != "batch_invariant":
+            raise ValueError(f"there is no property {property!r}; there is 'batch_invariant'")
+        if size not in program.sizes:
+            raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(program.sizes)}")
+        for stage in program.stages:
+            for node in postorder(stage.value):
+                # What is read beyond an edge hangs on where that is.
+                edges = program.tensors[node.tensor].extents if isinstance(node, Read) and node.fill is not None else ()
+                names = {n for e in edges for end in (*e.lower, *e.upper) for n in end.names()}
+                if size in names or (isinstance(node, Index) and size in node.affine.names()):
+                    return False
+                if isinstance(node, Reduce) and any(size in found.names() for found in node.ranges):
+                    return False
+        return True
+
     def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arguments and errors are those of the kernel itself."""
         return call_with(self.kernel.program, self._function, args, keywords, out)
@@ -56,8 +111,8 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
     small array: what a GPU is given, to be read and run anywhere.
 
     Raises:
-        IllegalTransformError: the target cannot say this kernel (rule target), or the final check failed: a schedule
-            that was built step by step does not come to that.
+        IllegalTransformError: the target cannot say this kernel (rule target), or the final check or that of the tiles
+            failed: a schedule that was built step by step does not come to that.
         ValueError: the schedule is of another kernel, or there is no such target.
     """
     if target not in TARGETS:
@@ -82,4 +137,7 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
     except UndecidedError:
         text = "isl did not work out the bounds of the loops within its budget"
         raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
-    return CompiledKernel(kernel, target, source, schedule.trace, certificate)
+    compiled = CompiledKernel(kernel, target, source, schedule.trace, certificate)
+    if target == "tiles":
+        check_tiles(compiled, schedule)
+    return compiled

@@ -32,11 +32,15 @@ SPREAD = ("parallel", "vector", "bind", "block")
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proved of a placed program, for which sizes, and which permissions it leans on."""
+    """What was proved of a placed program, for which sizes, and which permissions it leans on.
+
+    *differences*: what the equations compute otherwise than the kernel's, and by which permission.
+    """
 
     proved: tuple[str, ...]
     sizes: str
     permissions: tuple[str, ...]
+    differences: tuple[Difference, ...] = ()
 
 
 def verify(program: Program, tree: Sequence[Node], original: Program | None = None) -> Certificate:
@@ -77,7 +81,7 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
         "every scalar expression and rounding is the definition's",
         *(f"otherwise than written, as {_grant(d)}: {d.text}" for d in found),
     )
-    return Certificate(proved, str(program.context), tuple(sorted(relaxed)))
+    return Certificate(proved, str(program.context), tuple(sorted(relaxed)), found)
 
 
 def _grant(difference: Difference) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...compiler.ir.program import Access, Program
 
-MATRIX = 16  # the least extent of an axis of a matrix unit
+MATRIX = 16  # the fewest rows, columns or terms that a matrix unit takes
 
 
 def from_zero(program: Program, tree: Sequence[Node]) -> tuple[Node, ...]:
@@ -94,9 +94,9 @@ def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
     return Lanes(axes, axis_of, {t: tuple(axis_of[n] if n else None for n in dims) for t, dims in tiles.items()})
 
 
-def widened(lanes: Lanes, axes: set[str]) -> Lanes:
-    """The lanes with these axes as wide as a matrix unit wants them."""
-    found = {n: replace(a, extent=max(a.extent, MATRIX)) if n in axes else a for n, a in lanes.axes.items()}
+def widened(lanes: Lanes, wider: Mapping[str, int]) -> Lanes:
+    """The lanes with some axes at least so wide."""
+    found = {n: replace(a, extent=max(a.extent, wider.get(n, 1))) for n, a in lanes.axes.items()}
     return Lanes(found, lanes.axis_of, lanes.tiles)
 
 

@@ -57,8 +57,8 @@ def _outside(value: Value, condition: Formula, fill: Number, known: Known) -> Nu
     """What a value is in lanes in which a condition fails, loads being filled; None where that is not one number."""
     match value:
         case Load():
-            covered = value.fill is None and known.implies(value.mask, condition)
-            return _plain(fill, value.dtype) if covered else None
+            fits = value.fill is None or value.fill == fill
+            return _plain(fill, value.dtype) if fits and known.implies(value.mask, condition) else None
         case Full():
             return value.value
         case Elem(node=Const()):
@@ -106,6 +106,15 @@ def cleared(value: Value, condition: Formula, known: Known) -> Value:
     if _outside(value, condition, 0, known) == 0:
         return filled(value, condition, 0, known)
     return Where(condition, value, Full(_plain(0, value.dtype), (), value.dtype), value.axes, value.dtype)
+
+
+def finite(value: Value, over: tuple[str, ...], known: Known) -> Value:
+    """The value with zeros in lanes along *over* that are not loaded: they hold anything, also what is not finite."""
+    open_ = [load for load in loads(value) if load.fill is None]
+    parts = [p for load in open_ for p in parts_of(load.mask) if names_in(p) & set(over)]
+    for part in dict.fromkeys(parts):
+        value = cleared(value, part, known)
+    return value
 
 
 def loads(value: Value) -> list[Load]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Allow, Binary, Cast, Expr, Index, postorder
 from ...compiler.ir.tree import placed
+from .lanes import MATRIX
 from .masks import names_in, parts_of
-from .neutral import Known, cleared
+from .neutral import Known, cleared, finite
 from .refusing import cannot
 from .tile import Dot
 from .values import Scene, value_of
@@ -39,24 +41,28 @@ def _narrow(factor: Expr) -> Expr:
     return factor
 
 
-def dot_axes(program: Program, tree: Sequence[Node], lanes: Lanes) -> set[str]:
-    """The axes of updates that may become matrix products."""
-    found: set[str] = set()
+def dot_axes(program: Program, tree: Sequence[Node], lanes: Lanes) -> dict[str, int]:
+    """The axes that are to be wider, and how wide, for the products of updates to fill a matrix unit.
+
+    Rows, columns and what is summed have to come to 16 lanes each, over all axes of their kind.
+    """
+    wider: dict[str, int] = {}
     for item in placed(tree):
         statement = program.statement(item.leaf.statement)
-        block = [n for n in item.leaf.indices if n in lanes.axis_of]
         pair = _products(statement)
         if pair is None or statement.reduction is None or statement.reduction.op != "sum":
             continue
-        if not _splits(
-            program,
-            pair,
-            [_axes(e, item.leaf, statement, lanes) for e in pair],
-            _axes_of_target(statement, item.leaf, lanes),
-        ):
+        a, b = (_axes(e, item.leaf, statement, lanes) for e in pair)
+        kept = _axes_of_target(statement, item.leaf, lanes)
+        if not _splits(program, pair, [a, b], kept):
             continue
-        found |= {lanes.axis_of[n] for n in block}
-    return found
+        batch = a & b & kept
+        for kind in ((a | b) - kept, (a & kept) - batch, (b & kept) - batch):
+            lanes_now = math.prod(lanes.axes[n].extent for n in kind)
+            if lanes_now < MATRIX:
+                last = max(kind)
+                wider[last] = max(wider.get(last, 0), lanes.axes[last].extent * (MATRIX // lanes_now))
+    return wider
 
 
 def _products(statement: Statement) -> tuple[Expr, Expr] | None:
@@ -123,8 +129,8 @@ def as_dot(
             raise cannot(
                 scene.program, text, "allow finite, if no such value is infinite or NaN", statement.span, "rounding"
             )
-        a = cleared(a, part, known) if in_a else a
-        b = cleared(b, part, known) if in_b else b
+        a = cleared(a, part, known) if in_a else finite(a, reduced, known)
+        b = cleared(b, part, known) if in_b else finite(b, reduced, known)
     batch = tuple(n for n in scene.lanes_of if n in kept and n in a.axes and n in b.axes)
     axes = tuple(n for n in scene.lanes_of if n in kept)
     precision = "exact" if exact else "tf32" if "tf32" in allowed else "ieee"

@@ -15,7 +15,7 @@ from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Range, conjunct
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.storage import PLAIN, Storage
 from ...compiler.ir.trampoline import Deep, run
-from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, leaves
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, leaves, placed
 from .axes import Axes
 from .emit import bind_arguments, helper_names, module_text
 from .expressions import Expressions
@@ -51,6 +51,11 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
         if tensor.role in ("input", "constant") or name in private:
             continue
         outer.allocate(name)
+    for name in _outside(program, tree, private):
+        # Such a read has no element to find: what is beyond the shape, or a branch not taken.
+        for position in range(program.tensors[name].rank):
+            body.line(f"{names[f'{name} low {position}']} = {names[f'{name} high {position}']} = 0")
+        outer.allocate(name)
     bounds = Bounds(program, lambda name: names[name])
     _write(outer, tree, bounds, (), bounds.start())
     body.line(f"return {', '.join(names[o] for o in program.outputs)}")
@@ -65,6 +70,15 @@ def _allocs(nodes: Sequence[Node]) -> list[Alloc]:
         if not isinstance(node, Leaf):
             found += _allocs(node.body)
     return found
+
+
+def _outside(program: Program, tree: Sequence[Node], private: set[str]) -> list[str]:
+    """Private tensors that a leaf reads outside their buffers."""
+    found: dict[str, None] = {}
+    for item in placed(tree):
+        reads = {a.tensor for a in program.statement(item.leaf.statement).accesses if a.kind == "read"}
+        found.update(dict.fromkeys(sorted((reads & private) - set(dict(item.scopes)))))
+    return list(found)
 
 
 def _boxed(tensor: Tensor) -> Tensor:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import click
 
+from ..compile import TARGETS, compile
 from .common import read_kernel, write_text
+from .schedules import scheduled
+
+EXAMPLE = "txc emit --target tiles --schedule examples/schedules/matmul_silu.py examples/matmul_silu.tx"
 
 
-@click.command(epilog="Example: txc emit --target numpy examples/matmul_silu.tx -o matmul_silu.py")
+@click.command(epilog=f"Example: {EXAMPLE}")
 @click.argument("file")
-@click.option("--target", type=click.Choice(["numpy"]), default="numpy", show_default=True)
+@click.option("--target", type=click.Choice(TARGETS), default="numpy", show_default=True)
+@click.option("--schedule", "path", help="A Python file that defines schedule(s).")
 @click.option("--kernel", "name", help="The kernel, where the file holds several.")
 @click.option("-o", "--output", help="Write here instead of to the terminal.")
-def emit(file: str, target: str, name: str | None, output: str | None) -> None:
-    """Print the code of a kernel in FILE: a module that runs by itself."""
-    text = read_kernel(file, name).numpy_source
+def emit(file: str, target: str, path: str | None, name: str | None, output: str | None) -> None:
+    """Print the code of a kernel in FILE: a module that runs by itself.
+
+    numpy: the definition, or loop by loop with a schedule. tiles: NumPy too, each statement under the block loops of a
+    schedule as one operation on a small array.
+    """
+    kernel = read_kernel(file, name)
+    if target == "tiles" and path is None:
+        raise click.UsageError("--target tiles needs a --schedule: its block loops are the axes of the tiles")
+    schedule = scheduled(kernel, path) if path is not None else None
+    text = compile(kernel, schedule, target).source
     if output is None:
         click.echo(text, nl=False)
     else:
