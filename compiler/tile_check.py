@@ -96,5 +96,4 @@ def _arguments(compiled: CompiledKernel, sizes: Mapping[str, int], strict: bool)
             if array.dtype.kind not in "iub" and array.size > 3:
                 # What takes no part may be anything, an infinity too.
                 array.reshape(-1)[[1, array.size // 2]] = (np.inf, np.nan)
-    given = {n: sizes[n] for n in program.parameters if n in program.sizes}
-    return {**arrays, **default_scalars(program, {}), **given}
+    return {**arrays, **default_scalars(program, {}), **sizes}

@@ -39,6 +39,7 @@ def clashes(program: Program, items: Sequence[Placed], maps: Sequence[isl.Map]) 
     """Every pair of leaves with elements that share a place."""
     shared = {name for item in items for name, _ in item.scopes if _shares(item, name)}
     depth = max((len(item.loops) for item in items), default=0)
+    pipelined = any(loop.stages > 1 for item in items for loop in item.loops)
     for tensor in sorted(shared):
         users = [
             (n, access)
@@ -46,9 +47,7 @@ def clashes(program: Program, items: Sequence[Placed], maps: Sequence[isl.Map]) 
             for access in program.statement(item.leaf.statement).accesses
             if access.tensor == tensor
         ]
-        for lagged in (
-            (False, True) if any(any(i.loops[k].stages > 1 for k in range(len(i.loops))) for i in items) else (False,)
-        ):
+        for lagged in (False, True) if pipelined else (False,):
             times = {
                 n: point_times(program, items[n], depth, lagged).intersect_domain(maps[n].domain()) for n, _ in users
             }
@@ -72,20 +71,17 @@ def _clashes(
         if overwriting.kind != "write":
             continue
         for b, access in users:
+            early = _early(program, items, maps, users, flows, times, (b, c)) if access.kind == "read" else None
             meeting = _sharing(program, items, maps, (b, access), (c, overwriting))
-            if meeting.is_empty():
+            after = meeting.intersect(times[b].lex_lt_map(times[c]))
+            if early is None and after.is_empty():
                 continue
             name, other = items[b].leaf.statement, items[c].leaf.statement
-            after = meeting.intersect(times[b].lex_lt_map(times[c]))
             dependence = Dependence(name, other, "anti" if access.kind == "read" else "output", tensor, after, False)
-            early = None
-            if access.kind == "read":
-                before = meeting.intersect(times[b].lex_gt_map(times[c]))
-                early = _between(program, items, maps, users, flows, times, (b, c), before)
             yield Clash(dependence, items[b], items[c], early)
 
 
-def _between(
+def _early(
     program: Program,
     items: Sequence[Placed],
     maps: Sequence[isl.Map],
@@ -93,23 +89,21 @@ def _between(
     flows: Sequence[Dependence],
     times: dict[int, isl.Map],
     pair: tuple[int, int],
-    before: isl.Map,
 ) -> isl.Map | None:
-    """Of the pairs (read, earlier write of the place), those whose write comes after that of the element read."""
+    """{ read -> write of another element at the place of what it reads, between the write of that and the read }."""
     b, c = pair
+    overwriting = program.statement(items[c].leaf.statement).accesses[0]
     found: isl.Map | None = None
     for a, written in users:
         if written.kind != "write":
             continue
-        clash = _sharing(
-            program, items, maps, (a, written), (c, program.statement(items[c].leaf.statement).accesses[0])
-        )
-        later = clash.intersect(times[a].lex_lt_map(times[c]))
         for flow in flows:
             if (flow.source, flow.target) != (items[a].leaf.statement, items[b].leaf.statement):
                 continue
+            clash = _sharing(program, items, maps, (a, written), (c, overwriting))
+            later = clash.intersect(times[a].lex_lt_map(times[c]))
             source = maps[b].apply_range(flow.relation.reverse()).apply_range(maps[a].reverse())
-            hit = source.apply_range(later).intersect(before)
+            hit = source.apply_range(later).intersect(times[b].lex_gt_map(times[c]))
             if not hit.is_empty():
                 found = hit if found is None else found.union(hit)
     return found
@@ -124,10 +118,13 @@ def _sharing(
 ) -> isl.Map:
     """{ point -> point } of two leaves that use one place for different elements."""
     ends = [_elements(program, items[n], maps[n], access) for n, access in (one, other)]
-    slots = [_slots(program, items[n], access.tensor, end) for (n, access), end in zip((one, other), ends, strict=True)]
     if ends[0].dim(_OUT) != ends[1].dim(_OUT):
         return _none(maps[one[0]], maps[other[0]])
-    return slots[0].apply_range(slots[1].reverse()).subtract(ends[0].apply_range(ends[1].reverse()))
+    slots = [_slots(program, items[n], access.tensor) for n, access in (one, other)]
+    # A read may take several elements: which of them shares its place with which is told element by element.
+    shared = slots[0].apply_range(slots[1].reverse())
+    shared = shared.subtract(isl.Map.identity(shared.get_space()))
+    return ends[0].apply_range(shared).apply_range(ends[1].reverse())
 
 
 def _none(a: isl.Map, b: isl.Map) -> isl.Map:
@@ -144,11 +141,11 @@ def _elements(program: Program, item: Placed, points: isl.Map, access: Access) -
     return around.flat_range_product(plain)
 
 
-def _slots(program: Program, item: Placed, tensor: str, elements: isl.Map) -> isl.Map:
-    """{ point -> place }: versions by their remainders, folded positions by theirs."""
+def _slots(program: Program, item: Placed, tensor: str) -> isl.Map:
+    """{ [iterations that have a buffer each, position] -> place }: both by their remainders where they are folded."""
     versions = item.versions(tensor)
     rank = program.tensors[tensor].rank
     names = [f"it{n}" for n in range(len(versions))]
     images = [Affine.name(n).divided("%", v) if v else Affine.name(n) for n, v in zip(names, versions, strict=True)]
     images += item.storage(tensor).folded(rank)
-    return elements.apply_range(make_map(program.sizes, [*names, *(f"at{d}" for d in range(rank))], images, All()))
+    return make_map(program.sizes, [*names, *(f"at{d}" for d in range(rank))], images, All())

@@ -46,14 +46,27 @@ def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bo
         position = values.find_dim_by_name(isl.dim_type.param, node.index)
         low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
         pieces = low.gist(low.domain()).coalesce().get_pieces()
-        if len(pieces) != 1:
-            text = f"the first value of {node.index} differs from place to place: no axis starts there"
-            raise cannot(program, text, f"split or peel {node.index}, or block another loop")
-        base = affine_of_isl(pieces[0][1].ceil())
+        base = affine_of_isl(pieces[0][1].ceil()) if len(pieces) == 1 else _least(program, node)
         if base != Affine():
             body = reindexed(program, body, node.index, (node.index,), Affine.name(node.index) + base, TRUE)
     inner = (*around, node.index)
     return [replace(node, body=tuple(n for member in body for n in _from_zero(program, member, inner, bounds)))]
+
+
+def _least(program: Program, loop: Loop) -> Affine:
+    """The least value that a loop's index has at all, where its first one differs from place to place."""
+    values: isl.Set | None = None
+    for leaf in leaves(loop.body):
+        points = as_params(leaf.domain, leaf.indices)
+        points = without(points, [n for n in (*leaf.indices, *program.sizes) if n != loop.index])
+        values = points if values is None else values.union(points)
+    assert values is not None
+    position = values.find_dim_by_name(isl.dim_type.param, loop.index)
+    least = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min_val(0)
+    if not least.is_int():
+        text = f"the first value of {loop.index} differs from place to place: no axis starts there"
+        raise cannot(program, text, f"split or peel {loop.index}, or block another loop")
+    return Affine.number(int(least.to_python()))
 
 
 @dataclass(frozen=True, eq=False)
