@@ -1,0 +1,149 @@
+"""The bound on what permissions may change: it holds, it is 0 where nothing is permitted, and it is not idle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.compiler.inputs import random_inputs
+from tilewright.passes import error_bound
+
+MATMUL = """kernel matmul(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+    allow reassociate, contract, elide
+    C[i, j] = sum(k) A[i, k] * B[k, j]
+}"""
+CHAIN = """kernel chain(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N], Z: f32[M]) {
+    allow reassociate, contract, elide
+    C[i, j] = bf16(sum(k) f32(A[i, k]) * f32(W[k, j]))
+    Y[i, j] = bf16(tanh(f32(C[i, j])) * 0.5 - exp(f32(C[i, j])) / 3)
+    Z[i] = max(j) (f32(C[i, j]) if f32(C[i, j]) > 0 else sqrt(abs(f32(C[i, j]))))
+}"""
+SCAN = """kernel scan(X: f32[T, N]) -> (Y: f32[T]) {
+    allow reassociate, contract
+    s[t] = sum(i) X[t, i]
+    U[t] = (U[t - 1] if t > 0 else 0) * 0.5 + s[t]
+    Y[t] = U[t] + 1
+}"""
+PRODUCT = "kernel product(X: f32[N]) -> (y: f32) { allow reassociate\n y = prod(i) X[i] }"
+SCHEDULES = {
+    "blocks": (MATMUL, (("split", "C.k", 8), ("rfactor", "C.ko"))),
+    "fma": (MATMUL, (("contract", "C"),)),
+    "blocks by fma": (MATMUL, (("contract", "C"), ("split", "C.k", 8), ("rfactor", "C.ko"))),
+    "backwards": (MATMUL, (("reverse", "C.k"),)),
+    "no rounding between": (CHAIN, (("widen", "C", "f32"),)),
+    "everything": (
+        CHAIN,
+        (("widen", "C", "f32"), ("contract", "C"), ("contract", "Y"), ("split", "C.k", 4), ("rfactor", "C.ko")),
+    ),
+    "recurrence": (SCAN, (("split", "s.i", 4), ("rfactor", "s.io"), ("contract", "U"))),
+    "product": (PRODUCT, (("split", "y.i", 4), ("rfactor", "y.io"))),
+}  # fmt: skip
+
+
+def compiled(text: str, steps: tuple[tuple[object, ...], ...]) -> tw.CompiledKernel:
+    kernel = next(iter(tw.parse(text).values()))
+    schedule = tw.Schedule(kernel)
+    for name, *arguments in steps:
+        getattr(schedule, str(name))(*arguments)
+    return tw.compile(kernel, schedule)
+
+
+def each(result: object) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(r, np.float64) for r in (result if isinstance(result, tuple) else (result,)))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_holds_and_is_not_idle(name: str, seed: int) -> None:
+    made = compiled(*SCHEDULES[name])
+    program = made.kernel.program
+    sizes = {n: (17, 9, 33, 5)[(seed + i) % 4] for i, n in enumerate(program.sizes)}
+    arguments = random_inputs(program, sizes, seed)
+    want, got, bound = each(made.kernel(**arguments)), each(made(**arguments)), each(made.error_bound(**arguments))
+    for w, g, b in zip(want, got, bound, strict=True):
+        assert b.shape == w.shape
+        assert np.all(np.abs(w - g) <= b)
+        size = np.abs(w).max() if w.size else 1
+        assert np.all(b[np.isfinite(b)] <= 2 * max(size, 1)), "a bound that says nothing"
+
+
+@pytest.mark.parametrize("text", [MATMUL, CHAIN, SCAN, PRODUCT], ids=["matmul", "chain", "scan", "product"])
+def test_what_uses_no_permission_is_off_by_nothing(text: str) -> None:
+    made = compiled(text, ())
+    arguments = random_inputs(made.kernel.program, dict.fromkeys(made.kernel.program.sizes, 7), 1)
+    assert made.numerics == ()
+    assert all(np.all(b == 0) for b in each(made.error_bound(**arguments)))
+
+
+def test_a_strict_part_of_a_kernel_is_off_by_nothing() -> None:
+    text = """kernel parts(X: f32[N]) -> (y: f32, z: f32) {
+        y = allow reassociate in sum(i) X[i]
+        z = sum(i) X[i]
+    }"""
+    made = compiled(text, (("split", "y.i", 4), ("rfactor", "y.io")))
+    y, z = each(made.error_bound(np.linspace(0.1, 1, 33, dtype=np.float32)))
+    assert y > 0
+    assert z == 0
+
+
+def test_a_choice_that_rounding_may_turn_is_off_by_the_difference() -> None:
+    text = """kernel choice(X: f32[N]) -> (y: f32) {
+        allow reassociate
+        s = sum(i) X[i]
+        y = 100 if s > 1 else 0
+    }"""
+    made = compiled(text, (("split", "s.i", 2), ("rfactor", "s.io")))
+    assert each(made.error_bound(np.array([1, 2**-24, 2**-24], np.float32)))[0] == pytest.approx(100, rel=0.01)
+    assert each(made.error_bound(np.array([3, 2**-24, 2**-24], np.float32)))[0] == 0
+
+
+def test_large_equations_are_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compiled(*SCHEDULES["everything"])
+    arguments = random_inputs(made.kernel.program, {"M": 9, "N": 7, "K": 11}, 1)
+    whole = each(made.error_bound(**arguments))
+    monkeypatch.setattr(error_bound, "POINTS", 100)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, each(made.error_bound(**arguments)), strict=True))
+
+
+def test_permissions_are_named_with_what_used_them() -> None:
+    assert compiled(*SCHEDULES["everything"]).numerics == (
+        "elide: C: not rounded to bf16, but kept as f32",
+        "reassociate: C: sum with blocks=4",
+        "contract: C: each product is added by fma",
+        "contract: Y: - of a product by fma",
+    )
+    assert compiled(*SCHEDULES["backwards"]).numerics == ("reassociate: the updates of a sum run in another order",)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "holds"),
+    [
+        (MATMUL, "M", True),
+        (MATMUL, "K", False),
+        (CHAIN, "M", True),
+        (SCAN, "T", True),
+        ("kernel mean(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] / f32(N) }", "N", False),
+        ("kernel shift(X: f32[N]) -> (Y: f32[N]) { Y[i] = (X[i + 1] else 0) }", "N", False),
+        ("kernel turn(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[N - 1 - i] }", "N", False),
+    ],
+)
+def test_batch_invariance_is_proved_where_no_element_depends_on_the_size(text: str, size: str, holds: bool) -> None:
+    assert compiled(text, ()).prove("batch_invariant", size) is holds
+
+
+def test_a_batch_invariant_row_keeps_its_bits() -> None:
+    made = compiled(*SCHEDULES["everything"])
+    assert made.prove("batch_invariant", "M")
+    arguments = random_inputs(made.kernel.program, {"M": 9, "N": 7, "K": 11}, 1)
+    whole = made(**arguments)
+    for rows in (1, 2, 5):
+        part = made(**{**arguments, "A": arguments["A"][:rows]})
+        assert all(a.tobytes() == b[:rows].tobytes() for a, b in zip(part, whole, strict=True))
+
+
+def test_other_properties_and_sizes_are_wrong_calls() -> None:
+    made = compiled(MATMUL, ())
+    with pytest.raises(ValueError, match="there is no property"):
+        made.prove("fast", "M")
+    with pytest.raises(ValueError, match="there is no size"):
+        made.prove("batch_invariant", "Q")
