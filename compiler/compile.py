@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .arguments import Array
+    from .ir.program import Program
+    from .ir.tree import Node
     from .schedule import Schedule
     from .step import Step
 
@@ -42,6 +44,8 @@ class CompiledKernel:
     source: str = field(repr=False)
     trace: tuple[Step, ...] = ()
     certificate: Certificate | None = None
+    # Permissions that the target's own operations lean on, beside those of the schedule.
+    leans: tuple[str, ...] = ()
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -55,7 +59,14 @@ class CompiledKernel:
         lines = [f"{d.permission or 'no permission needed'}: {d.text}" for d in self.certificate.differences]
         named = {d.permission for d in self.certificate.differences}
         rest = [p for p in self.certificate.permissions if p not in named]
-        return (*lines, *(f"{p}: the updates of a sum run in another order" for p in rest))
+        texts = {"finite": "0 times a value that the definition does not use", "contract": "products are not rounded"}
+        own = [f"{p}: {texts.get(p, 'a matrix product')}" for p in self.leans]
+        return (*lines, *(f"{p}: the updates of a sum run in another order" for p in rest), *own)
+
+    @property
+    def permissions(self) -> frozenset[str]:
+        """The permissions that are used."""
+        return frozenset((*(self.certificate.permissions if self.certificate else ()), *self.leans))
 
     def error_bound(self, /, *args: Any, **keywords: Any) -> Array | tuple[Array, ...]:
         """For these inputs a bound on how far each element of the outputs may lie from the defined one, as f64.
@@ -69,8 +80,7 @@ class CompiledKernel:
 
         program = self.kernel.program
         bound = bind(program, args, keywords)
-        used = frozenset(self.certificate.permissions if self.certificate else ())
-        found = error_bounds(program, bound.arrays, bound.sizes, bound.scalars, used)
+        found = error_bounds(program, bound.arrays, bound.sizes, bound.scalars, self.permissions)
         results = tuple(found[name] for name in program.outputs)
         return results[0] if len(results) == 1 else results
 
@@ -104,6 +114,13 @@ class CompiledKernel:
         return call_with(self.kernel.program, self._function, args, keywords, out)
 
 
+def _emitted(program: Program, tree: tuple[Node, ...], heading: str, target: str) -> tuple[str, tuple[str, ...]]:
+    """The text of a scheduled program, and the permissions that it leans on."""
+    if target == "tiles":
+        return emit_tiles(program, tree, heading)
+    return emit_nest(program, tree, heading), ()
+
+
 def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy") -> CompiledKernel:
     """Compile a kernel, in the order of a schedule (None: the definition, vectorised).
 
@@ -132,12 +149,11 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
     try:
         with budget(OPERATIONS):
-            emit = emit_tiles if target == "tiles" else emit_nest
-            source = emit(program, schedule.state.tree, heading)
+            source, leans = _emitted(program, schedule.state.tree, heading, target)
     except UndecidedError:
         text = "isl did not work out the bounds of the loops within its budget"
         raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
-    compiled = CompiledKernel(kernel, target, source, schedule.trace, certificate)
+    compiled = CompiledKernel(kernel, target, source, schedule.trace, certificate, leans)
     if target == "tiles":
         check_tiles(compiled, schedule)
     return compiled

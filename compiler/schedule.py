@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +13,7 @@ from ..passes.dependence import OPERATIONS
 from ..passes.gate import legal, require_legal
 from ..passes.legality import Report, examine
 from ..passes.refusal import IllegalTransformError, Refusal, Rule, note
-from ..passes.show import schedule_text
+from ..passes.show import coloured, schedule_text
 from ..passes.state import State, initial, shape
 from .ir.affine import UndecidedError, budget
 from .ir.tree import leaves, loops
@@ -91,17 +93,23 @@ class Schedule:
         return examine(self.state)
 
     def __str__(self) -> str:
+        """The loop nest, its buffers and what each loop carries; in colour on a terminal."""
         try:
-            return schedule_text(self.state)
+            text = schedule_text(self.state)
+            return coloured(text) if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
         except UndecidedError:
             return "isl did not work out the bounds of this schedule's loops within its budget"
+
+    def plain(self) -> str:
+        """The loop nest without colours, wherever it goes."""
+        return schedule_text(self.state)
 
     def diff(self, other: Schedule) -> str:
         """The lines in which two schedules' loops differ, as a unified diff."""
         from difflib import unified_diff
 
         return "\n".join(
-            unified_diff(str(self).splitlines(), str(other).splitlines(), "this", "other", lineterm="", n=2)
+            unified_diff(self.plain().splitlines(), other.plain().splitlines(), "this", "other", lineterm="", n=2)
         )
 
     # ---- the record

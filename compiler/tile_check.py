@@ -35,7 +35,7 @@ def check_tiles(compiled: CompiledKernel, schedule: Schedule) -> tuple[str, ...]
         IllegalTransformError: it gave another one (rule unknown): the lowering is at fault.
     """
     kernel = compiled.kernel
-    strict = not (compiled.certificate and compiled.certificate.permissions)
+    strict = not compiled.permissions
     done: list[str] = []
     for sizes in _sizes(compiled, schedule):
         arguments = _arguments(compiled, sizes, strict)
@@ -78,7 +78,7 @@ def _sizes(compiled: CompiledKernel, schedule: Schedule) -> Iterator[dict[str, i
     depth = max(1, len(program.sizes))
     work = WORK if depth <= 3 else LESS
     room = int(work ** (1 / depth))
-    wanted = [n for n in (2 * largest + 1, largest + 1, largest, 5, 1) if n <= room] or [1]
+    wanted = [n for n in (2 * largest + 1, 2 * largest, largest + 1, largest, 5, 1) if n <= room] or [1]
     for number, n in enumerate(dict.fromkeys(wanted)):
         # Not all sizes the same: which one is meant would not show.
         sizes = {name: n + (i % 3 if number == 0 else 0) for i, name in enumerate(program.sizes)}

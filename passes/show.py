@@ -73,3 +73,21 @@ def tree_text(state: State) -> str:
     """The loop nest without classes."""
     bounds = Bounds(state.program)
     return "\n".join(_lines(state, state.tree, bounds, None, (), bounds.start(), 0))
+
+
+_COLOURS = {"par": 32, "red": 33, "seq": 31}
+
+
+def coloured(text: str) -> str:
+    """A printed schedule with the terminal's colours: classes of loops, buffers."""
+
+    def line(one: str) -> str:
+        if one.lstrip().startswith("buffer "):
+            return f"\x1b[36m{one}\x1b[0m"
+        head, mark, notes = one.partition("  # ")
+        kind, comma, rest = notes.partition(", ")
+        if not mark or kind not in _COLOURS:
+            return one
+        return f"{head}{mark}\x1b[{_COLOURS[kind]}m{kind}\x1b[0m{comma}{rest}"
+
+    return "\n".join(map(line, text.split("\n")))

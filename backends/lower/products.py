@@ -118,6 +118,7 @@ def as_dot(
     exact = all(v.dtype.bits <= 16 for v in (a, b))
     if not exact:
         a, b = (value_of(f, scene) for f in pair)
+    leans: set[str] = set()
     for part in parts_of(missing):
         spans = names_in(part) & set(scene.lanes_of)
         in_a, in_b = spans <= set(a.axes), spans <= set(b.axes)
@@ -129,9 +130,11 @@ def as_dot(
             raise cannot(
                 scene.program, text, "allow finite, if no such value is infinite or NaN", statement.span, "rounding"
             )
+        leans |= set() if in_a and in_b else {"finite"}
         a = cleared(a, part, known) if in_a else finite(a, reduced, known)
         b = cleared(b, part, known) if in_b else finite(b, reduced, known)
     batch = tuple(n for n in scene.lanes_of if n in kept and n in a.axes and n in b.axes)
     axes = tuple(n for n in scene.lanes_of if n in kept)
     precision = "exact" if exact else "tf32" if "tf32" in allowed else "ieee"
-    return Dot(a, b, reduced, batch, axes, element.dtype, precision)
+    leans |= {"exact": set[str](), "tf32": {"tf32"}, "ieee": {"contract"}}[precision]
+    return Dot(a, b, reduced, batch, axes, element.dtype, precision, tuple(sorted(leans)))

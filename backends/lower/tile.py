@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from ...compiler.ir.quasiaffine import TRUE, Affine, Formula
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.expr import Expr
 
@@ -106,6 +108,7 @@ class Dot:
     """The sum of products over an axis that both operands have, in f32 and in an order of the target's choosing.
 
     *batch*: axes that both have and that stay. *precision*: exact (operands of 16 bits or fewer), tf32, or ieee.
+    *leans*: the permissions without which it could not stand for the sum.
     """
 
     a: Value
@@ -115,6 +118,7 @@ class Dot:
     axes: tuple[str, ...]
     dtype: DType
     precision: Literal["exact", "tf32", "ieee"] = "exact"
+    leans: tuple[str, ...] = ()
 
 
 Value = Ref | Load | Elem | Full | Integer | Where | Reduce | Dot
@@ -178,6 +182,19 @@ class Tiles:
     body: tuple[Stmt, ...]
     arrays: tuple[str, ...]
     tiles: tuple[str, ...]
+
+
+def values_of(body: Sequence[Stmt]) -> Iterator[Value]:
+    """Every value in some statements, outer ones first."""
+    for stmt in body:
+        if isinstance(stmt, (For, If)):
+            yield from values_of(stmt.body)
+            continue
+        stack: list[Value] = [stmt.value]
+        while stack:
+            value = stack.pop()
+            yield value
+            stack += operands(value)
 
 
 def operands(value: Value) -> tuple[Value, ...]:

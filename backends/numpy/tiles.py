@@ -8,7 +8,24 @@ from typing import TYPE_CHECKING
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
 from ...compiler.ir.quasiaffine import TRUE, Affine, All, Comparison, Formula, Some
 from ..lower.lower import lower_to_tiles
-from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Tiles, Value, Where
+from ..lower.tile import (
+    Dot,
+    Elem,
+    For,
+    Full,
+    If,
+    Integer,
+    Let,
+    Load,
+    Reduce,
+    Ref,
+    Stmt,
+    Store,
+    Tiles,
+    Value,
+    Where,
+    values_of,
+)
 from .axes import Axes
 from .casts import binary_text, cast_text, fma_text, unary_text
 from .emit import bind_arguments, helper_names, module_text
@@ -25,11 +42,11 @@ if TYPE_CHECKING:
 COMBINE = {"sum": "a + b", "prod": "a * b", "any": "a | b", "all": "a & b"}
 
 
-def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> str:
-    """The text of a module with one function that runs a loop tree tile by tile; *heading*: comments above its body.
+def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> tuple[str, tuple[str, ...]]:
+    """The text of a module with one function that runs a loop tree tile by tile, and the permissions it leans on.
 
-    Arguments and results are those of `emit.emit`. Lanes that nobody may care about hold NaN, or the greatest integer:
-    a result that they reach shows it.
+    *heading*: comments above the function's body. Arguments and results are those of `emit.emit`. Lanes that nobody may
+    care about hold NaN, or the greatest integer: a result that they reach shows it.
 
     Raises:
         IllegalTransformError: tiles cannot say the schedule (rules target, shape and rounding).
@@ -47,7 +64,8 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> str:
         writer.line(f"{names[axis.name]} = np.arange({axis.extent})")
     _Printer(program, names, tiles, writer, arrays).body(tiles.body)
     writer.line(f"return {', '.join(names[o] for o in program.outputs)}")
-    return module_text(program, names, "\n".join(writer.lines))
+    leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
+    return module_text(program, names, "\n".join(writer.lines)), tuple(sorted(leans))
 
 
 @dataclass

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
+import re
+import sys
 
 import numpy as np
 import pytest
@@ -169,3 +172,24 @@ def test_schedules_of_one_kernel_are_independent() -> None:
     first, second = tw.Schedule(PRODUCT), tw.Schedule(PRODUCT)
     first.split("C.i", 4)
     assert second.loops == ("C.i", "C.j", "C.k", "Y.i", "Y.j")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_schedule_prints_in_colour_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = tw.Schedule(PRODUCT)
+    schedule.compute_at("C", "Y.i")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    plain = str(schedule)
+    assert "\x1b[" not in plain
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    shown = str(schedule)
+    assert "\x1b[32mpar\x1b[0m" in shown
+    assert "\x1b[33mred\x1b[0m" in shown
+    assert "\x1b[36m" in shown.split("buffer")[0]
+    assert re.sub(r"\x1b\[\d*m", "", shown) == plain == schedule.plain()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert str(schedule) == plain
