@@ -100,10 +100,31 @@ def formula_text(formula: Formula, tokens: Mapping[str, str]) -> str:
             return f"{affine_text(left, tokens)} {sign} {affine_text(right, tokens)}"
 
 
+def _parsed(kind: Callable[[str], T], text: str) -> T:
+    """The set or map of a text. Where the budget ends inside the text, isl calls that a syntax error.
+
+    Raises:
+        UndecidedError: the limit was reached.
+    """
+    try:
+        return kind(text)
+    except isl.Error as error:
+        context = isl.DEFAULT_CONTEXT
+        limit = context.get_max_operations()
+        if not limit or "syntax error" not in str(error):
+            raise
+        context.set_max_operations(0)
+        try:
+            kind(text)
+        finally:
+            context.set_max_operations(limit)
+        raise UndecidedError from error
+
+
 @lru_cache(maxsize=8192)
 def _read_set(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Set:
     with budget():
-        result = isl.Set(text)
+        result = _parsed(isl.Set, text)
     for position, name in enumerate(params):
         result = result.set_dim_name(isl.dim_type.param, position, name)
     for position, name in enumerate(names):
@@ -114,7 +135,7 @@ def _read_set(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl
 @lru_cache(maxsize=8192)
 def _read_map(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Map:
     with budget():
-        result = isl.Map(text)
+        result = _parsed(isl.Map, text)
     for position, name in enumerate(params):
         result = result.set_dim_name(isl.dim_type.param, position, name)
     for position, name in enumerate(names):

@@ -118,7 +118,7 @@ def in_tiles(name: str) -> tw.CompiledKernel:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_text_is_for_people(name: str, golden: Callable[[str, str], None]) -> None:
     source = in_tiles(name).source
-    golden(f"tiles/{name}", source[source.index("@np.errstate") :])
+    golden(f"../backends/tiles/{name}", source[source.index("@np.errstate") :])
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -27,7 +27,9 @@ def test_help_of_each_command_has_an_example_that_runs(command: str, tmp_path: P
     for word in example[1].split():
         named = sorted(EXAMPLES.parent.glob(word)) if word.endswith(".tx") else []
         words += [str(file) for file in named] or [word]
-    words = [str(tmp_path / w) if w.endswith(".py") else w for w in words]
+    # A Python file is one of the examples, or written.
+    folders = {w: EXAMPLES.parent if (EXAMPLES.parent / w).exists() else tmp_path for w in words if w.endswith(".py")}
+    words = [str(folders[w] / w) if w in folders else w for w in words]
     assert words[0] == command
     assert txc(*words).exit_code == 0
 
@@ -53,7 +55,9 @@ USAGE = {
     "unknown kernel to emit": (["emit", "good.tx", "--kernel", "g"], "good.tx has no kernel 'g'; it holds f"),
     "unknown kernel to run": (["run", "good.tx", "--kernel", "g"], "good.tx has no kernel 'g'; it holds f"),
     "several kernels": (["emit", str(EXAMPLES / "argmax.tx")], "choose one with --kernel"),
-    "unknown target": (["emit", "good.tx", "--target", "cuda"], "'cuda' is not 'numpy'"),
+    "tiles without a schedule": (["emit", "good.tx", "--target", "tiles"], "needs a --schedule"),
+    "no such schedule": (["emit", "good.tx", "--schedule", "none.py"], "cannot read none.py"),
+    "unknown target": (["emit", "good.tx", "--target", "cuda"], "'cuda' is not one of 'numpy', 'tiles'"),
     "output folder": (["emit", "good.tx", "-o", "."], "cannot write .: Is a directory"),
     "two files to emit": (["emit", "good.tx", "bad.tx"], "unexpected extra argument (bad.tx)"),
     "size without a value": (["run", "good.tx", "--size", "N"], "--size takes NAME=VALUE, one or more"),
@@ -260,3 +264,20 @@ def test_the_process_prints_unusual_names(folder: Path) -> None:
 
 def test_cli_is_the_group_that_main_runs() -> None:
     assert sorted(cli.commands) == ["check", "emit", "run", "show"]
+
+
+def test_emit_prints_a_schedule_in_loops_or_in_tiles() -> None:
+    files = ("--schedule", EXAMPLES / "schedules" / "matmul_silu.py", EXAMPLES / "matmul_silu.tx")
+    loops, tiles = (txc("emit", "--target", target, *files) for target in ("numpy", "tiles"))
+    assert (loops.exit_code, tiles.exit_code) == (0, 0)
+    assert "for C_ki in range(min(32, K - 32 * C_ko))" in loops.stdout
+    assert "np.einsum(" in tiles.stdout
+    assert "for C_ki" not in tiles.stdout
+
+
+def test_emit_prints_the_refusal_of_a_schedule(folder: Path) -> None:
+    Path("wrong.py").write_text("def schedule(s):\n    s.block('C.k')\n", encoding="utf-8")
+    result = txc("emit", "--target", "tiles", "--schedule", "wrong.py", "--kernel", "matmul", EXAMPLES / "matmul.tx")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "refused [rounding]: block(C.k)" in result.stderr
