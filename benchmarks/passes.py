@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import tilewright as tw
 from tilewright.backends.numpy.nest import emit_nest
+from tilewright.backends.numpy.tiles import emit_tiles
 from tilewright.compiler.ir import affine
+from tilewright.compiler.ir.tree import loops
 from tilewright.passes.dependence import dependences
 from tilewright.passes.verify import verify
 
@@ -78,6 +80,29 @@ MATMUL = Case(
     20,
     150,
     400,
+)
+TILES = Case(
+    "matmul_silu",
+    (
+        ("tile", ("Y.i", "Y.j", 64, 64)),
+        ("compute_at", ("C", "Y.jo")),
+        ("split", ("C.k", 32)),
+        ("reorder", ("C.ko", "C.i", "C.j", "C.ki")),
+        ("cache_read", ("A", "C.ko")),
+        ("cache_read", ("W", "C.ko", "(k, j) -> (j // 8, k, j % 8)")),
+        ("store", ("A_cache", None, "shared", None, 8)),
+        ("cache_write", ("Y", "Y.jo")),
+        ("block", ("C.i", "C.j", "C.ki", "C.i_a", "C.j_a", "C.i_b", "C.j_b")),
+        ("block", ("A_cache.i", "A_cache.k", "W_cache.k", "W_cache.j")),
+        ("block", ("Y.ii", "Y.ji", "Y_write.i", "Y_write.j")),
+        ("bind", ("Y.io", "grid.y")),
+        ("bind", ("Y.jo", "grid.x")),
+        ("contract", ("C",)),
+        ("pipeline", ("C.ko", 3)),
+    ),
+    ("parallel", ("C.ko",)),
+    20,
+    150,
 )
 ATTENTION = Case(
     "attention_gqa",
@@ -171,12 +196,15 @@ def measure(case: Case) -> dict[str, Any]:
         found["steps_ms"][text] = report(text, value, case.goal_step)
     state = schedule.state
     found["slowest_step_ms"] = max(found["steps_ms"].values())
-    refused = f"refusal of {case.refused[0]}({', '.join(case.refused[1])})"
+    refused = f"refusal of {case.refused[0]}({', '.join(map(str, case.refused[1]))})"
     found["refusal_ms"] = report(refused, refusal_milliseconds(schedule, case.refused), 1000)
     found["print_ms"] = report("print(schedule)", milliseconds(lambda: str(schedule)), None)
-    emitted = milliseconds(lambda: emit_nest(program, state.tree, ""))
-    found["numpy_text_ms"] = report("NumPy text", emitted, None)
-    found["final_check_ms"] = report("final check", milliseconds(lambda: verify(program, state.tree)), case.goal_check)
+    made = state.program
+    found["numpy_text_ms"] = report("NumPy text", milliseconds(lambda: emit_nest(made, state.tree, "")), None)
+    checked = milliseconds(lambda: verify(made, state.tree, program))
+    found["final_check_ms"] = report("final check", checked, case.goal_check)
+    if any(loop.kind == "block" for loop in loops(state.tree)):
+        found["tiles_ms"] = report("tiles", milliseconds(lambda: emit_tiles(made, state.tree, "")), None)
     found["compile_ms"] = report("tw.compile, both", milliseconds(lambda: tw.compile(kernel, schedule)), None)
     text = schedule.to_json()
     replayed = milliseconds(lambda: tw.Schedule.replay(kernel, text))
@@ -197,8 +225,8 @@ def main() -> None:
     save = parser.parse_args().save
     found: dict[str, object] = {"date": str(datetime.date.today()), "python": platform.python_version()}
     found["versions"] = {name: version(name) for name in ("islpy", "numpy")}
-    for case in (MATMUL, ATTENTION):
-        found[case.name] = measure(case)
+    for name, case in (("matmul_silu", MATMUL), ("matmul_silu in tiles", TILES), ("attention_gqa", ATTENTION)):
+        found[name] = measure(case)
     print("strict product")
     found["rounding_refusal_ms"] = report("refusal of reorder(C.ki, C.ko), with a witness", strict_refusal(), 1000)
     if save:

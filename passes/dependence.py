@@ -84,7 +84,7 @@ def _dependences(program: Program) -> Iterator[Dependence]:
                     continue
                 pairs = one.apply_range(other.reverse())
                 if _runs_as_numbered(a) and _runs_as_numbered(b):
-                    pairs = _before(pairs, a, b)
+                    pairs = earlier(pairs, a, b)
                 elif a.places[0] == b.places[0]:
                     times = times or time_maps(program, tree)
                     pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
@@ -105,18 +105,43 @@ def _runs_as_numbered(item: Placed) -> bool:
     ) == len(item.leaf.indices)
 
 
-def _before(pairs: isl.Map, a: Placed, b: Placed) -> isl.Map:
-    """The pairs of instances of which the first runs earlier, level by level."""
+def earlier(pairs: isl.Map, a: Placed, b: Placed, lagged: bool = False) -> isl.Map:
+    """The pairs of points of two leaves of which the first runs earlier, level by level.
+
+    Block loops come last: a leaf runs for all lanes before the next one does. *lagged*: what a pipeline runs ahead is
+    that much earlier.
+    """
     found = isl.Map.empty(pairs.get_space())
+    blocks: list[int] = []
     for level, (first, second) in enumerate(zip(a.places, b.places, strict=False)):
         if first != second:
             return found.union(pairs) if first < second else found
         if level >= min(len(a.loops), len(b.loops)):
             break
+        if a.loops[level].kind == "block":
+            blocks.append(level)
+            continue
+        down = a.loops[level].descending
+        lag = a.lag(level) - b.lag(level) if lagged else 0
+        shift = -lag if down else lag
         arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
-        found = found.union(pairs.order_gt(*arguments) if a.loops[level].descending else pairs.order_lt(*arguments))
+        timed = moved(pairs, level, shift)
+        found = found.union(moved(timed.order_gt(*arguments) if down else timed.order_lt(*arguments), level, -shift))
+        pairs = moved(timed.equate(*arguments), level, -shift)
+    for level in blocks:
+        arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
+        found = found.union(pairs.order_lt(*arguments))
         pairs = pairs.equate(*arguments)
     return found
+
+
+def moved(pairs: isl.Map, level: int, by: int) -> isl.Map:
+    """The pairs with an index of their first point moved."""
+    if not by:
+        return pairs
+    same = isl.MultiAff.identity(pairs.get_space().domain().map_from_set())
+    moved = same.set_aff(level, same.get_aff(level).add_constant_val(isl.Val(by)))
+    return pairs.apply_domain(isl.Map.from_multi_aff(moved))
 
 
 def _kind(first: Access, second: Access) -> Kind | None:
@@ -151,28 +176,17 @@ def time_maps(program: Program, tree: Sequence[Node]) -> dict[str, isl.Map]:
     found: dict[str, isl.Map] = {}
     for item in items:
         name = item.leaf.statement
-        times = instance_map(program, item.leaf).reverse().apply_range(point_times(program, item, depth))
+        times = instance_map(program, item.leaf).reverse().apply_range(_times(program, item, depth))
         found[name] = found[name].union(times) if name in found else times
     return found
 
 
-def point_times(program: Program, item: Placed, depth: int, lagged: bool = False) -> isl.Map:
-    """{ [indices of the leaf] -> [place, index, place, index, .., lanes] }, padded to *depth* loops.
-
-    Block loops come last: a leaf runs for all lanes before the next one does. *lagged*: what a pipeline runs ahead is
-    that much earlier.
-    """
+def _times(program: Program, item: Placed, depth: int) -> isl.Map:
+    """{ [indices of the leaf] -> [place, index, place, index, ..] }, padded to *depth* loops."""
     time: list[Affine] = []
-    lanes: list[Affine] = []
-    for level, (place, loop) in enumerate(zip(item.places, item.loops, strict=False)):
+    for place, loop in zip(item.places, item.loops, strict=False):
         index = Affine.name(loop.index)
-        if loop.kind == "block":
-            lanes.append(index)
-            index = Affine()
-        index = index + item.lag(level) if lagged and not loop.descending else index
-        index = index - item.lag(level) if lagged and loop.descending else index
         time += [Affine.number(place), index.scaled(-1) if loop.descending else index]
     time.append(Affine.number(item.places[-1]))
     time += [Affine()] * (2 * depth + 1 - len(time))
-    time += [*lanes, *[Affine()] * (depth - len(lanes))]
     return make_map(program.sizes, item.leaf.indices, time, All())

@@ -15,7 +15,7 @@ import islpy as isl
 
 from ..compiler.ir.affine import budget
 from ..compiler.ir.tree import Placed, instance_map, placed
-from .dependence import OPERATIONS, Dependence, dependences
+from .dependence import OPERATIONS, Dependence, dependences, moved
 from .slots import clashes
 
 if TYPE_CHECKING:
@@ -176,15 +176,6 @@ def _lags(a: Placed, b: Placed) -> list[dict[int, int]]:
     return [{}, own] if own else [{}]
 
 
-def _moved(pairs: isl.Map, level: int, by: int) -> isl.Map:
-    """The pairs with an index of their first point moved."""
-    if not by:
-        return pairs
-    same = isl.MultiAff.identity(pairs.get_space().domain().map_from_set())
-    moved = same.set_aff(level, same.get_aff(level).add_constant_val(isl.Val(by)))
-    return pairs.apply_domain(isl.Map.from_multi_aff(moved))
-
-
 def _follow(
     pairs: isl.Map,
     a: Placed,
@@ -214,16 +205,16 @@ def _follow(
             blocks.append(level)
             continue
         arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
-        timed = _moved(pairs, level, -lag if loop.descending else lag)
+        timed = moved(pairs, level, -lag if loop.descending else lag)
         up, down = timed.order_lt(*arguments), timed.order_gt(*arguments)
         ahead, behind = (down, up) if loop.descending else (up, down)
         back = lag if loop.descending else -lag
         moving = up.union(down) if relaxed else ahead
         if not moving.is_empty():
-            carried.setdefault(loop.index, []).append(Violation(dependence, a, b, _moved(moving, level, back), "order"))
+            carried.setdefault(loop.index, []).append(Violation(dependence, a, b, moved(moving, level, back), "order"))
         if not relaxed and not behind.is_empty():
-            yield Violation(dependence, a, b, _moved(behind, level, back), "order")
-        pairs = _moved(timed.equate(*arguments), level, back)
+            yield Violation(dependence, a, b, moved(behind, level, back), "order")
+        pairs = moved(timed.equate(*arguments), level, back)
     # One leaf: lanes that meet do so at once; at one point, the same instance twice would be no dependence at all.
     for level in blocks:
         arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)

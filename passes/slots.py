@@ -9,7 +9,7 @@ import islpy as isl
 
 from ..compiler.ir.affine import make_map
 from ..compiler.ir.quasiaffine import Affine, All
-from .dependence import Dependence, dependences, point_times
+from .dependence import Dependence, dependences, earlier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,7 +38,6 @@ class Clash:
 def clashes(program: Program, items: Sequence[Placed], maps: Sequence[isl.Map]) -> Iterator[Clash]:
     """Every pair of leaves with elements that share a place."""
     shared = {name for item in items for name, _ in item.scopes if _shares(item, name)}
-    depth = max((len(item.loops) for item in items), default=0)
     pipelined = any(loop.stages > 1 for item in items for loop in item.loops)
     for tensor in sorted(shared):
         users = [
@@ -48,10 +47,7 @@ def clashes(program: Program, items: Sequence[Placed], maps: Sequence[isl.Map]) 
             if access.tensor == tensor
         ]
         for lagged in (False, True) if pipelined else (False,):
-            times = {
-                n: point_times(program, items[n], depth, lagged).intersect_domain(maps[n].domain()) for n, _ in users
-            }
-            yield from _clashes(program, items, maps, tensor, users, times)
+            yield from _clashes(program, items, maps, tensor, users, lagged)
 
 
 def _shares(item: Placed, tensor: str) -> bool:
@@ -64,18 +60,18 @@ def _clashes(
     maps: Sequence[isl.Map],
     tensor: str,
     users: Sequence[tuple[int, Access]],
-    times: dict[int, isl.Map],
+    lagged: bool,
 ) -> Iterator[Clash]:
     flows = [d for d in dependences(program) if d.kind == "flow" and d.tensor == tensor]
     for c, overwriting in users:
         if overwriting.kind != "write":
             continue
         for b, access in users:
-            early = _early(program, items, maps, users, flows, times, (b, c)) if access.kind == "read" else None
             meeting = _sharing(program, items, maps, (b, access), (c, overwriting))
-            after = meeting.intersect(times[b].lex_lt_map(times[c]))
-            if early is None and after.is_empty():
+            if meeting.is_empty():
                 continue
+            after = earlier(meeting, items[b], items[c], lagged)
+            early = _early(program, items, maps, users, flows, lagged, (b, c)) if access.kind == "read" else None
             name, other = items[b].leaf.statement, items[c].leaf.statement
             dependence = Dependence(name, other, "anti" if access.kind == "read" else "output", tensor, after, False)
             yield Clash(dependence, items[b], items[c], early)
@@ -87,7 +83,7 @@ def _early(
     maps: Sequence[isl.Map],
     users: Sequence[tuple[int, Access]],
     flows: Sequence[Dependence],
-    times: dict[int, isl.Map],
+    lagged: bool,
     pair: tuple[int, int],
 ) -> isl.Map | None:
     """{ read -> write of another element at the place of what it reads, between the write of that and the read }."""
@@ -101,9 +97,9 @@ def _early(
             if (flow.source, flow.target) != (items[a].leaf.statement, items[b].leaf.statement):
                 continue
             clash = _sharing(program, items, maps, (a, written), (c, overwriting))
-            later = clash.intersect(times[a].lex_lt_map(times[c]))
+            later = earlier(clash, items[a], items[c], lagged)
             source = maps[b].apply_range(flow.relation.reverse()).apply_range(maps[a].reverse())
-            hit = source.apply_range(later).intersect(times[b].lex_gt_map(times[c]))
+            hit = earlier(source.apply_range(later).reverse(), items[c], items[b], lagged).reverse()
             if not hit.is_empty():
                 found = hit if found is None else found.union(hit)
     return found

@@ -197,7 +197,8 @@ def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str
     known = Known(scene.known)
     dot = as_dot(element, scene, reduced, missing, known, statement)
     if dot is not None:
-        return Elem(combine, (old, dot), old.axes, old.dtype)
+        added = Binary("+", held, element, dot.dtype) if isinstance(combine, Call) else combine
+        return Elem(added, (old, dot), old.axes, old.dtype)
     if isinstance(combine, Call):
         text = f"{statement.name} adds by fma: the products of several lanes have no common rounding"
         raise cannot(program, text, f"do not block {', '.join(reduced)}, or do not contract", statement.span)

@@ -205,6 +205,7 @@ def test_a_sum_by_fma_has_no_common_rounding() -> None:
     steps = (("split", "y.i", 8), ("block", "y.ii"))
     assert refused(text, ("contract", "y"), *steps).refusal.rule == "target"
     said(text, *steps)
+    said(KERNELS["free"].replace("reassociate", "reassociate, contract"), ("contract", "C"), *FREE_TILES)
 
 
 # ---- planted bugs: the check of the tiles sees each
