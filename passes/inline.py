@@ -65,7 +65,9 @@ def _require_plain(program: Program, stage: Stage, step: str) -> None:
         raise shape(step, f"{copy or stage.name} is a copy of what it reads, and stays one", "inline before caching")
     if any(isinstance(n, Reduce) for n in postorder(stage.value)):
         raise shape(
-            step, f"{stage.name} is a reduction: every read would run it again", f"compute_at({stage.name}, ..)"
+            step,
+            f"{stage.name} is a reduction: every read would run it again",
+            f"compute_at computes {stage.name} where it is read",
         )
     if any(isinstance(n, Read) and n.tensor == tensor for n in postorder(stage.value)):
         raise shape(step, f"{tensor} is computed from itself", "a recurrence keeps its storage")
@@ -85,7 +87,11 @@ def _written_in(value: Expr, stage: Stage, step: str) -> Expr:
         if not isinstance(node, Read) or node.tensor != stage.tensor:
             continue
         if node.fill is not None:
-            raise shape(step, f"{stage.tensor} is read beyond its edge (else)", f"compute_at({stage.name}, ..)")
+            raise shape(
+                step,
+                f"{stage.tensor} is read beyond its edge (else)",
+                f"compute_at computes {stage.name} where it is read",
+            )
         positions = [s.affine for s in node.subscripts if isinstance(s, Index)]
         if len(positions) != len(node.subscripts):
             raise shape(step, f"data decide which element of {stage.tensor} is read", f"compute_root({stage.name})")
