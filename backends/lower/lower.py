@@ -19,6 +19,7 @@ from ...compiler.ir.quasiaffine import TRUE, Affine, Formula, Some, conjunction
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Leaf, Loop, Node, leaves
+from .check import check_lanes
 from .lanes import Lanes, find_lanes, from_zero, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
@@ -125,13 +126,15 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     _require_apart(program, statement, leaf, block)
     try:
         runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))
+        alive = work.live.get(statement.tensor)
         made = _statement(work, statement, scene)
+        check_lanes(scene, statement, made, alive)
     except UnsayableError:
         text = f"the lanes in which {statement.name} runs are no condition on their numbers"
         raise cannot(program, text, "split or peel so that they are", statement.span) from None
     if runs == TRUE:
-        return made
-    return [] if runs == Some() else [If(runs, tuple(made))]
+        return [made]
+    return [] if runs == Some() else [If(runs, (made,))]
 
 
 def _require_apart(program: Program, statement: Statement, leaf: Leaf, block: tuple[str, ...]) -> None:
@@ -158,7 +161,7 @@ def _params(points: isl.Set) -> list[str]:
     return [str(points.get_dim_name(dim_type.param, i)) for i in range(points.dim(dim_type.param))]
 
 
-def _statement(work: _Work, statement: Statement, scene: Scene) -> list[Stmt]:
+def _statement(work: _Work, statement: Statement, scene: Scene) -> Let | Store:
     comment = statement_text(statement)
     target = tuple(scene.place(a) for a in statement.position)
     dims = scene.lanes.tiles.get(statement.tensor)
@@ -167,20 +170,20 @@ def _statement(work: _Work, statement: Statement, scene: Scene) -> list[Stmt]:
     value = _reduced(work, statement, scene, reduced) if reduced else value_of(statement.value, scene)
     if dims is None:
         mask = scene.lanes_where(kept)
-        return [Store(statement.tensor, target, mask, value, kept, comment)]
+        return Store(statement.tensor, target, mask, value, kept, comment)
     axes = tuple(n for n in dims if n is not None)
     alive = work.live.get(statement.tensor)
     domain = projected(scene.domain, [n for n in _params(scene.domain) if n not in reduced])
     if alive is None:
         work.live[statement.tensor] = domain
-        return [Let(statement.tensor, value, axes, comment=comment)]
+        return Let(statement.tensor, value, axes, comment=comment)
     # Lanes that are alive and take no part keep what they hold.
     context = projected(scene.known, [n for n in _params(scene.known) if n not in reduced]).intersect(
         projected(alive, [n for n in _params(alive) if n in {*_params(scene.known), *axes}])
     )
     mask = condition(domain.gist(context))
     work.live[statement.tensor] = alive.union(domain).coalesce()
-    return [Let(statement.tensor, value, axes, mask, mask != TRUE, comment)]
+    return Let(statement.tensor, value, axes, mask, mask != TRUE, comment)
 
 
 def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str, ...]) -> Value:

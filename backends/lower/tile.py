@@ -42,7 +42,8 @@ class Ref:
 class Load:
     """Elements of an array, one for each lane of the axes.
 
-    *mask*: where they may be read; other lanes are *fill*, or anything at all (None: nobody may care).
+    *mask*: where they may be read; other lanes are *fill*, or anything at all (None: nobody may care). *padded*: the
+    fill is what the kernel reads beyond the array's edge.
     """
 
     tensor: str
@@ -51,6 +52,7 @@ class Load:
     dtype: DType
     mask: Formula = TRUE
     fill: Number | None = None
+    padded: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -155,7 +155,7 @@ def _read(node: Read, inner: tuple[Value, ...], scene: Scene) -> Value:
     if needed == All():
         return load
     if isinstance(pad, Full) and not pad.axes:
-        return Load(node.tensor, tuple(index), axes, node.dtype, mask, pad.value)
+        return Load(node.tensor, tuple(index), axes, node.dtype, mask, pad.value, padded=True)
     return Where(needed, load, pad, scene.joined(load, pad), node.dtype)
 
 
