@@ -100,7 +100,7 @@ class Schedule:
         except UndecidedError:
             return "isl did not work out the bounds of this schedule's loops within its budget"
 
-    def plain(self) -> str:
+    def _plain(self) -> str:
         """The loop nest without colours, wherever it goes."""
         return schedule_text(self.state)
 
@@ -109,7 +109,7 @@ class Schedule:
         from difflib import unified_diff
 
         return "\n".join(
-            unified_diff(self.plain().splitlines(), other.plain().splitlines(), "this", "other", lineterm="", n=2)
+            unified_diff(self._plain().splitlines(), other._plain().splitlines(), "this", "other", lineterm="", n=2)
         )
 
     # ---- the record

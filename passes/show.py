@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import budget
 from ..compiler.ir.codegen import Bounds
 from ..compiler.ir.show import statement_text
-from ..compiler.ir.tree import Leaf, Loop, Node
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node
 from .dependence import OPERATIONS
+from .footprint import extents
 from .legality import Report, examine
 
 if TYPE_CHECKING:
@@ -52,11 +54,25 @@ def _lines(
                 yield f"{head:60}  # {', '.join(notes)}" if notes else head
                 yield from _lines(state, node.body, bounds, report, (*outer, node.index), inside, depth + 1)
             case _:
-                tensor = state.program.tensors[node.tensor]
                 where = ", new in each iteration" if outer else ""
                 layout = f", {node.storage}" if str(node.storage) else ""
-                yield f"{pad}buffer {node.tensor}: {tensor.dtype}{where}{layout}"
+                yield f"{pad}buffer {node.tensor}: {_size(state, node, outer, known)}{where}{layout}"
                 yield from _lines(state, node.body, bounds, report, outer, known, depth)
+
+
+def _size(state: State, node: Alloc, outer: tuple[str, ...], known: isl.Set) -> str:
+    """`bf16[64, 32]`, and how many bytes that is where they are known; folded dimensions by what they are folded to."""
+    dtype = state.program.tensors[node.tensor].dtype
+    counts = extents(state.program, node.body, node.tensor, outer, known)
+    if counts is None:
+        return f"{dtype}, empty"
+    folded = dict(node.storage.fold)
+    counts = [str(folded[d]) if d in folded else count for d, count in enumerate(counts)]
+    shape = f"[{', '.join(counts)}]" if counts else ""
+    if not all(c.isdigit() for c in counts):
+        return f"{dtype}{shape}"
+    size = math.prod(int(c) for c in counts) * dtype.bits // 8
+    return f"{dtype}{shape}, {f'{size} bytes' if size % 1024 else f'{size // 1024} KiB'}"
 
 
 def _leaf(state: State, leaf: Leaf, bounds: Bounds, known: isl.Set) -> str:

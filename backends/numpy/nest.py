@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ...compiler.ir.affine import make_map, make_set
-from ...compiler.ir.codegen import Bounds, as_params, expression, without
+from ...compiler.ir.codegen import Bounds, expression, without
 from ...compiler.ir.expr import Index
 from ...compiler.ir.program import Extent, Program, Tensor
-from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Range, conjunction, substituted
+from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Range, conjunction
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.storage import PLAIN, Storage
 from ...compiler.ir.trampoline import Deep, run
-from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, leaves, placed
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, placed
+from ...passes.footprint import places_of, touched
 from .axes import Axes
 from .emit import bind_arguments, helper_names, module_text
 from .expressions import Expressions
@@ -260,29 +261,11 @@ def _write(outer: Emission, nodes: Sequence[Node], bounds: Bounds, around: tuple
 def _box(
     program: Program, alloc: Alloc, bounds: Bounds, around: tuple[str, ...], known: isl.Set
 ) -> list[tuple[str, str]]:
-    """The ends of what is written to a private tensor, or read of it whether that matters or not, for one iteration."""
-    statements = {s.name: s for s in program.statements}
-    rank = program.tensors[alloc.tensor].rank
-    places = tuple(f"place {p}" for p in range(rank))
-    union: isl.Set | None = None
-    for leaf in leaves(alloc.body):
-        statement = statements[leaf.statement]
-        instance = dict(zip(statement.iterators, leaf.instance, strict=True))
-        for access in statement.accesses:
-            if access.tensor != alloc.tensor or access.padded or access.free:
-                continue
-            position = [a.substituted(instance) for a in access.affine if a is not None]
-            if len(position) != rank:
-                continue  # what data decide is checked or clipped
-            images = [*(Affine.name(n) for n in around), *position]
-            guard = substituted(access.guard, instance)
-            relation = make_map(program.sizes, leaf.indices, images, guard).intersect_domain(leaf.domain)
-            points = as_params(relation.range(), (*around, *places))
-            union = points if union is None else union.union(points)
+    """The ends of a private tensor's buffer, for one iteration of the loops around."""
+    places = places_of(program.tensors[alloc.tensor].rank)
+    union = touched(program, alloc.body, alloc.tensor, around)
     if union is None or union.intersect(known).is_empty():
-        return [
-            ("0", "0")
-        ] * rank  # a part of the program in which nothing writes it, and what reads it does not matter
+        return [("0", "0")] * len(places)  # a part of the program in which nothing of it matters
     return [bounds.ends(without(union, [p for p in places if p != place]), place, known) for place in places]
 
 

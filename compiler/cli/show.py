@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...passes.dependence import dependences
+from ...passes.footprint import footprints
 from ...passes.show import tree_text
 from ...passes.state import initial
 from ..ir.affine import UndecidedError, make_set
@@ -16,6 +17,7 @@ from .common import read_kernels
 from .schedules import scheduled
 
 if TYPE_CHECKING:
+    from ...passes.state import State
     from ..kernel import Kernel
 
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--dependences", "wants_dependences", is_flag=True, help="What must run before what.")
 @click.option("--loops", is_flag=True, help="The loop nest of the definition.")
 @click.option("--schedule", "script", help="A Python file that defines schedule(s): show the loops it makes.")
+@click.option("--footprints", "wants_footprints", is_flag=True, help="What an iteration of each loop touches.")
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def show(
     file: str,
@@ -36,6 +39,7 @@ def show(
     wants_dependences: bool,
     loops: bool,
     script: str | None,
+    wants_footprints: bool,
     as_json: bool,
 ) -> None:
     """Show the tensors and the loop nest of a kernel in FILE, or what the options ask for."""
@@ -45,18 +49,22 @@ def show(
     chosen = [k for n, k in kernels.items() if name in (None, n)]
     if script is not None:
         for kernel in chosen:
-            click.echo(f"kernel {kernel.signature}\n\n{scheduled(kernel, script)}")
+            schedule = scheduled(kernel, script)
+            click.echo(f"kernel {kernel.signature}\n\n{schedule}")
+            if wants_footprints:
+                click.echo(f"\nfootprints\n{footprints_text(schedule.state)}")
         return
     if as_json:
         click.echo(json.dumps([_record(k) for k in chosen], indent=2))
         return
-    everything = not (domains or accesses or wants_dependences or loops)
+    everything = not (domains or accesses or wants_dependences or loops or wants_footprints)
     wanted = {
         "tensors": everything,
         "domains": domains,
         "accesses": accesses,
         "dependences": wants_dependences,
         "loops": everything or loops,
+        "footprints": wants_footprints,
     }
     for kernel in chosen:
         click.echo(f"kernel {kernel.signature}")
@@ -76,6 +84,8 @@ def _section(title: str, kernel: Kernel) -> str:
             return accesses_text(program)
         case "dependences":
             return dependences_text(kernel)
+        case "footprints":
+            return footprints_text(initial(program))
         case _:
             return tree_text(initial(program))
 
@@ -92,6 +102,14 @@ def _rows(kernel: Kernel) -> list[tuple[str, str, bool, str]]:
         (d.kind, d.tensor, d.reduction, relation_text(d.relation, iterators[d.source], iterators[d.target], context))
         for d in found
     ]
+
+
+def footprints_text(state: State) -> str:
+    """A line for each loop: the extents of what one iteration touches of each tensor."""
+    lines: dict[str, list[str]] = {}
+    for loop, tensor, counts in footprints(state.program, state.tree):
+        lines.setdefault(loop, []).append(f"{tensor}{' ' + ' x '.join(counts) if counts else ''}")
+    return "\n".join(f"  {loop:12} {', '.join(parts)}" for loop, parts in lines.items())
 
 
 def dependences_text(kernel: Kernel) -> str:

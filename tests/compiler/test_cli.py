@@ -281,3 +281,12 @@ def test_emit_prints_the_refusal_of_a_schedule(folder: Path) -> None:
     assert result.exit_code == 1
     assert result.stdout == ""
     assert "refused [rounding]: block(C.k)" in result.stderr
+
+
+def test_show_prints_footprints() -> None:
+    files = ("--schedule", EXAMPLES / "schedules" / "matmul_silu.py", EXAMPLES / "matmul_silu.tx")
+    shown = txc("show", "--footprints", *files)
+    assert shown.exit_code == 0
+    assert re.search(r"C\.ko +W_cache 32 x 64, W 32 x 64, A_cache 64 x 32, A 64 x 32, C\.acc 64 x 64", shown.stdout)
+    plain = txc("show", "--footprints", EXAMPLES / "matmul_silu.tx")
+    assert re.search(r"C\.i +C\.acc 1 x N, A 1 x K, W K x N, C 1 x N", plain.stdout)

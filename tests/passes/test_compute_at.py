@@ -28,7 +28,7 @@ def test_an_intermediate_becomes_private_and_shrinks_to_what_is_read() -> None:
     schedule.compute_at("T", "Y.i")
     assert lines(schedule) == [
         "for Y.i in 0..N:",
-        "    buffer T: f32, new in each iteration",
+        "    buffer T: f32[2], 8 bytes, new in each iteration",
         "    for T.i in max(0, Y.i - 1)..Y.i + 1:",
         "        T[i] = X[i] * 2",
         "    Y[i] = (T[i - 1] else 0) + T[i]",

@@ -11,6 +11,7 @@ from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir.codegen import Bounds
 from tilewright.compiler.ir.tree import Leaf, Loop
+from tilewright.passes.footprint import footprints
 
 MATMUL_SILU = """kernel matmul_silu(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
     C[i, j] = bf16(sum(k) f32(A[i, k]) * f32(W[k, j]))
@@ -137,9 +138,9 @@ def cached():
 def test_r5_4_6_lifetimes_show_in_the_printed_schedule():
     text = str(cached())
     inside = text[text.index("for C.ko") :]
-    assert text.index("buffer C.acc: f32, new in each iteration") < text.index("for C.ko")
-    for name in ("A_cache", "W_cache"):
-        assert f"buffer {name}: bf16, new in each iteration" in inside
+    assert text.index("buffer C.acc: f32[64, 64], 16 KiB, new in each iteration") < text.index("for C.ko")
+    assert "buffer A_cache: bf16[64, 32], 4 KiB, new in each iteration" in inside
+    assert "buffer W_cache: bf16[32, 64], 4 KiB, new in each iteration" in inside
 
 
 def test_r5_4_7_a_product_in_tiles_is_never_stored_whole():
@@ -221,6 +222,11 @@ def test_r5_4_13_footprints_follow_from_accesses():
     found = extents(cached(), **BIG)
     assert (found["A_cache.i"], found["A_cache.k"]) == (64, 32)
     assert (found["W_cache.k"], found["W_cache.j"]) == (32, 64)
+    state = cached().state
+    touched = {(loop, tensor): counts for loop, tensor, counts in footprints(state.program, state.tree)}
+    assert touched["C.ko", "A"] == ["64", "32"]
+    assert touched["C.ko", "W"] == ["32", "64"]
+    assert touched["Y.jo", "A"] == ["64", "K"]
 
 
 def test_r5_2_11_parts_of_k_are_merged_parts_of_m_and_n_are_not():
