@@ -57,11 +57,10 @@ class CompiledKernel:
         if self.certificate is None:
             return ()
         lines = [f"{d.permission or 'no permission needed'}: {d.text}" for d in self.certificate.differences]
-        named = {d.permission for d in self.certificate.differences}
-        rest = [p for p in self.certificate.permissions if p not in named]
         texts = {"finite": "0 times a value that the definition does not use", "contract": "products are not rounded"}
         own = [f"{p}: {texts.get(p, 'a matrix product')}" for p in self.leans]
-        return (*lines, *(f"{p}: the updates of a sum run in another order" for p in rest), *own)
+        moved = ["reassociate: the updates of a sum run in another order"] if self.certificate.reordered else []
+        return (*lines, *moved, *own)
 
     @property
     def permissions(self) -> frozenset[str]:
@@ -87,8 +86,8 @@ class CompiledKernel:
     def prove(self, property: str, size: str) -> bool:
         """Whether a property holds, for all arguments: `prove("batch_invariant", "M")`: no bit of a row depends on M.
 
-        It does if M occurs in the ranges of elements, and in nothing that an element's value is computed from. False:
-        it may depend on it.
+        It does if M occurs in the ranges of elements, and in nothing that an element's value is computed from, and if
+        no sum's order is left to the loops, which may differ from size to size. False: it may depend on it.
 
         Raises:
             ValueError: there is no such property or size.
@@ -98,6 +97,8 @@ class CompiledKernel:
             raise ValueError(f"there is no property {property!r}; there is 'batch_invariant'")
         if size not in program.sizes:
             raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(program.sizes)}")
+        if self.leans or (self.certificate is not None and self.certificate.reordered):
+            return False
         for stage in program.stages:
             for node in postorder(stage.value):
                 # What is read beyond an edge hangs on where that is.

@@ -227,6 +227,9 @@ class Agreement:
         if not isinstance(b, Cast) or b.saturating:
             return False
         rounds = not _exact(b.dtype, b.operand.dtype)
+        # A type that holds less than the kernel's is none that `elide` speaks of.
+        if not _exact(wide, b.dtype) and (rounds or not _exact(wide, b.operand.dtype)):
+            return False
         if rounds and not self._granted(place, "elide", f"{stage}: not rounded to {b.dtype}, but kept as {wide}"):
             return False
         if a.dtype == b.operand.dtype and (yield self._same(a, b.operand, place, stage)):

@@ -39,7 +39,10 @@ def differences(original: Program, program: Program) -> tuple[Difference, ...]:
         _require_copy(original, program, copy)
     source = {c.tensor: c.value.tensor for c in copies.values() if isinstance(c.value, Read)}
     lost = {s.tensor: s for s in original.stages if s.name not in {x.name for x in program.stages}}
-    standing = {own[s.name].tensor: s.tensor for s in program.stages if s.name in own}
+    standing: dict[str, str] = {}
+    for stage in program.stages:
+        if stage.name in own and standing.setdefault(own[stage.name].tensor, stage.tensor) != stage.tensor:
+            raise failed("coverage", original, f"{own[stage.name].tensor} is computed into two tensors")
     walk = Agreement(original, program, source, standing, lost)
     _require_standing(original, program, walk)
     _require_tensors(original, program, walk)

@@ -34,13 +34,15 @@ SPREAD = ("parallel", "vector", "bind", "block")
 class Certificate:
     """What was proved of a placed program, for which sizes, and which permissions it leans on.
 
-    *differences*: what the equations compute otherwise than the kernel's, and by which permission.
+    *differences*: what the equations compute otherwise than the kernel's, and by which permission. *reordered*: whether
+    the updates of some sum run in an order that the loops decide, and not the equations.
     """
 
     proved: tuple[str, ...]
     sizes: str
     permissions: tuple[str, ...]
     differences: tuple[Difference, ...] = ()
+    reordered: bool = False
 
 
 def verify(program: Program, tree: Sequence[Node], original: Program | None = None) -> Certificate:
@@ -65,7 +67,7 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
     _check_instances(program, leaves)
     _check_bounds(program, leaves)
     _check_layouts(program, tree)
-    relaxed = {d.permission for d in found if d.permission}
+    relaxed: set[str] = set()
     computed = [t.name for t in program.tensors.values() if t.role not in ("input", "constant")]
     for tensor in computed:
         relaxed |= check_flow(program, leaves, tensor)
@@ -85,7 +87,8 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
         "every scalar expression and rounding is the definition's",
         *(f"otherwise than written, as {_grant(d)}: {d.text}" for d in found),
     )
-    return Certificate(proved, str(program.context), tuple(sorted(relaxed)), found)
+    permissions = tuple(sorted(relaxed | {d.permission for d in found if d.permission}))
+    return Certificate(proved, str(program.context), permissions, found, bool(relaxed))
 
 
 def _grant(difference: Difference) -> str:

@@ -131,6 +131,16 @@ def test_batch_invariance_is_proved_where_no_element_depends_on_the_size(text: s
     assert compiled(text, ()).prove("batch_invariant", size) is holds
 
 
+def test_an_order_that_loops_decide_is_not_proved_the_same() -> None:
+    """For few rows the sum runs downwards: what is permitted, but not the same for every batch."""
+    specialised = (("specialise", "M <= 4"), ("reverse", "C.k"))
+    made = compiled(MATMUL, specialised)
+    assert not made.prove("batch_invariant", "M")
+    arguments = random_inputs(made.kernel.program, {"M": 5, "N": 7, "K": 33}, 1)
+    few = {**arguments, "A": arguments["A"][:4]}
+    assert np.asarray(made(**few)).tobytes() != np.asarray(made(**arguments))[:4].tobytes()
+
+
 def test_a_batch_invariant_row_keeps_its_bits() -> None:
     made = compiled(*SCHEDULES["everything"])
     assert made.prove("batch_invariant", "M")

@@ -170,6 +170,19 @@ def _():
     return strict(other), replace(other.state.program, permissions=()), other.state.tree
 
 
+@mutant("a tensor is kept narrower where it may be kept wider", "rounding")
+def _():
+    from tilewright.compiler.ir.dtype import DTYPES
+
+    found, state = scheduled(FREE, ("widen", "C", "f32"))
+    small = DTYPES["f8e5m2"]
+    tensors = {**state.program.tensors, "C": replace(state.program.tensors["C"], dtype=small)}
+    narrow = replace(state.program, tensors=tensors)
+    program = relowered(narrow, "C", lambda v: Cast(v, small))
+    wide = lambda v: every(v, Read, lambda n: Cast(replace(n, dtype=small), n.dtype) if n.tensor == "C" else n)  # noqa: E731
+    return found, relowered(program, "Y", wide), state.tree
+
+
 @mutant("more is permitted than the kernel permits", "rounding")
 def _():
     found, state = scheduled(PRODUCT, ("cache_read", "A", "C.i"))
