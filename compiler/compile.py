@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,14 +16,16 @@ from ..passes.verify import Certificate, verify
 from .arguments import bind
 from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
+from .ir.quasiaffine import Comparison
 from .kernel import Kernel, call_with
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .arguments import Array
     from .ir.program import Program
+    from .ir.quasiaffine import Formula
     from .ir.tree import Node
     from .schedule import Schedule
     from .step import Step
@@ -97,9 +100,16 @@ class CompiledKernel:
             raise ValueError(f"there is no property {property!r}; there is 'batch_invariant'")
         if size not in program.sizes:
             raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(program.sizes)}")
+        if any(size in names and len(names) > 1 for names in names_of_conditions(program.context)):
+            return False  # tied to another size, which may count
         if self.leans or (self.certificate is not None and self.certificate.reordered):
             return False
+        several = Counter(stage.tensor for stage in program.stages)
         for stage in program.stages:
+            # Which of several equations defines an element may hang on the size.
+            ends = {n for r in stage.ranges for n in r.names()} | {n for a in stage.lefts for n in a.names()}
+            if several[stage.tensor] > 1 and size in ends:
+                return False
             for node in postorder(stage.value):
                 # What is read beyond an edge hangs on where that is.
                 edges = program.tensors[node.tensor].extents if isinstance(node, Read) and node.fill is not None else ()
@@ -113,6 +123,15 @@ class CompiledKernel:
     def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
         """Compute the outputs; arguments and errors are those of the kernel itself."""
         return call_with(self.kernel.program, self._function, args, keywords, out)
+
+
+def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
+    """The names in each comparison of a condition."""
+    if isinstance(formula, Comparison):
+        yield {*formula.left.names(), *formula.right.names()}
+        return
+    for part in formula.parts:
+        yield from names_of_conditions(part)
 
 
 def _emitted(program: Program, tree: tuple[Node, ...], heading: str, target: str) -> tuple[str, tuple[str, ...]]:

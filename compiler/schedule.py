@@ -193,7 +193,9 @@ class Schedule:
 
         *separate*: full blocks and the others run in loops of their own, as `peel` makes them.
         """
-        given = None if names is None else tuple(str(n) for n in names)
+        given = (
+            None if names is None else tuple(str(n) for n in names) if isinstance(names, (tuple, list)) else str(names)
+        )
         more = (given, True) if separate else () if given is None else (given,)
         return self._take(Step("split", (str(loop), factor, *more)))
 
@@ -201,11 +203,14 @@ class Schedule:
         self, a: str, b: str, factor_a: int, factor_b: int, names: Sequence[str] | None = None
     ) -> tuple[str, str, str, str]:
         """Split two loops of one nest and bring them into the order (a outer, b outer, a inner, b inner)."""
-        first = None if names is None else (names[0], names[2])
-        second = None if names is None else (names[1], names[3])
         step = f"tile({a}, {b}, {factor_a}, {factor_b})"
+        if names is not None and (isinstance(names, str) or len(names) != 4):
+            raise shape(step, "names= takes four names")
         if str(a) == str(b):
             raise shape(step, "tile takes two different loops")
+
+        first = None if names is None else (names[0], names[2])
+        second = None if names is None else (names[1], names[3])
 
         def take() -> tuple[str, str, str, str]:
             ao, ai = self.split(a, factor_a, first)
@@ -333,7 +338,8 @@ class Schedule:
         *pad*: elements left free after each row. *swizzle*: a power of two; places in a row are XORed with the row's
         number modulo that. *fold*: {dimension: n}, positions that differ by n share a place.
         """
-        folds = tuple(sorted(dict(fold).items()))
+        pairs = fold.items() if isinstance(fold, dict) else fold
+        folds: Any = tuple(tuple(p) if isinstance(p, (tuple, list)) else p for p in pairs) if pairs else ()
         self._take(
             Step("store", _trimmed(str(tensor), "root" if at == "" else at, space, layout or None, pad, swizzle, folds))
         )

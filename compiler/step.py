@@ -28,6 +28,7 @@ from .ir.words import condition_of_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from inspect import Parameter
 
 Argument = str | int | tuple["Argument", ...] | list["Argument"] | None
 
@@ -129,8 +130,30 @@ def apply(state: State, step: Step) -> tuple[State, Any]:
     except TypeError:
         takes = ", ".join(str(p).split(":")[0] for p in list(expected.parameters.values())[1:])
         raise shape(str(step), f"{step.name} takes ({takes})") from None
+    _require_words(step, list(expected.parameters.values())[1:])
     result = action(state, *step.arguments)
     return result if isinstance(result, tuple) else (result, None)
+
+
+# Parameters that take a name or a text; the others check their numbers themselves.
+WORDS = (
+    *("loop", "loops", "names", "outer", "inner", "first", "second", "by", "stage", "tensor", "at", "space", "layout"),
+    *("condition", "name", "target"),
+)
+
+
+def _require_words(step: Step, parameters: Sequence[Parameter]) -> None:
+    """Refuse what is no text where a name or a text is wanted."""
+    every = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    named = [p for p in parameters if p.kind is not p.VAR_POSITIONAL]
+    for number, argument in enumerate(step.arguments):
+        found = named[number] if number < len(named) else every
+        if found is None or found.name not in WORDS or (argument is None and found.default is None):
+            continue
+        several = found.name == "names" and found is not every
+        given = argument if several and isinstance(argument, (tuple, list)) else (argument,)
+        if not all(isinstance(one, str) for one in given):
+            raise shape(str(step), f"{found.name} is given by name; this is {argument!r}")
 
 
 def _split(

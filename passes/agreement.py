@@ -114,28 +114,22 @@ class Agreement:
 
     def _written_in(self, a: Expr, b: Expr, read: Read, place: _Place, stage: str) -> Deep[bool]:
         """A read of a tensor whose equation was written in, or a cast of it; it may be kept wider there."""
-        own = self.lost[read.tensor]
-        if read.fill is not None or not all(isinstance(s, Index) for s in read.subscripts):
+        own, inner = self.lost[read.tensor], self._inside(read, place)
+        if inner is None:
             return False
-        at = [s.affine.substituted(place.names) for s in read.subscripts if isinstance(s, Index)]
-        names = {left.bare: position for left, position in zip(own.lefts, at, strict=True) if left.bare}
-        if {r.index for r in own.ranges} - set(names):
-            return False
-        guard = conjunction(place.guard, substituted(read.guard, place.names))
-        inner = _Place(names, guard, frozenset(self.original.permissions))
         kept = a.operand if isinstance(a, Cast) else a
-        if b is not read and isinstance(a, Cast) and isinstance(b, Cast) and kept.dtype == read.dtype:
-            result = yield self._same(kept, own.value, inner, stage)
-            return result and a.dtype == b.dtype and a.saturating == b.saturating
-        if kept.dtype != read.dtype and _exact(kept.dtype, read.dtype) and a.dtype == b.dtype:
-            found = len(self.found)
-            if (yield self._wide(kept, own.value, inner, stage, kept.dtype)):
-                return True
-            del self.found[found:]
-        if b is not read:
+        if isinstance(a, Cast) and isinstance(b, Cast) and a.saturating != b.saturating:
             return False
-        result = yield self._same(a, own.value, inner, stage)
-        return result
+        found = len(self.found)
+        if b is read and (yield self._same(a, own.value, inner, stage)):
+            return True
+        if isinstance(a, Cast) and isinstance(b, Cast) and kept.dtype == read.dtype:
+            result = yield self._same(kept, own.value, inner, stage)
+            return result and a.dtype == b.dtype
+        del self.found[found:]
+        if kept.dtype != read.dtype and _exact(kept.dtype, read.dtype) and a.dtype == b.dtype:
+            return (yield self._wide(kept, own.value, inner, stage, kept.dtype))
+        return False
 
     def _read(self, a: Read, b: Read, place: _Place, stage: str) -> Deep[bool]:
         """Two reads of one element, the first of which matters wherever the second does."""
@@ -178,13 +172,12 @@ class Agreement:
         return True
 
     def _contracted(self, a: Call, b: Binary, place: _Place, stage: str) -> Deep[bool]:
-        """fma(x, y, z) for x * y + z, z + x * y, x * y - z or z - x * y."""
-        if not self._granted(place, "contract", f"{stage}: {b.op} of a product by fma") or b.op not in ("+", "-"):
+        """fma(x, y, z) for x * y + z, z + x * y, x * y - z or z - x * y; the product may be one that was written in."""
+        if b.op not in ("+", "-") or "contract" not in place.allowed:
             return False
         x, y, z = a.arguments
-        for product, other, first in ((b.left, b.right, True), (b.right, b.left, False)):
-            while isinstance(product, Allow):
-                product = product.operand
+        for side, other, first in ((b.left, b.right, True), (b.right, b.left, False)):
+            product, inside = self._seen_through(side, place)
             if not isinstance(product, Binary) or product.op != "*":
                 continue
             left, rest = x, z
@@ -193,13 +186,48 @@ class Agreement:
                 if not isinstance(signed, Unary) or signed.op != "-":
                     continue
                 left, rest = (x, signed.operand) if first else (signed.operand, z)
-            pairs = ((left, product.left), (y, product.right), (rest, other))
             agreed = True
-            for one, own in pairs:
-                agreed = agreed and (yield self._same(one, own, place, stage))
+            for one, own, where in ((left, product.left, inside), (y, product.right, inside), (rest, other, place)):
+                agreed = agreed and (yield self._same(one, own, where, stage))
             if agreed:
-                return True
+                return self._granted(place, "contract", f"{stage}: {b.op} of a product by fma")
         return False
+
+    def _seen_through(self, node: Expr, place: _Place) -> tuple[Expr, _Place]:
+        """What stands behind permissions, and behind a read of an equation that was written in."""
+        while True:
+            if isinstance(node, Allow):
+                place = _Place(place.names, place.guard, place.allowed | set(node.permissions))
+                node = node.operand
+                continue
+            read = node.operand if isinstance(node, Cast) else node
+            inner = self._inside(read, place) if isinstance(read, Read) and read.tensor in self.lost else None
+            if inner is None or not isinstance(read, Read):
+                return node, place
+            value = self.lost[read.tensor].value
+            if read is not node:
+                # Cast on from what its own equation rounds: the value itself, where that may be kept wider.
+                while isinstance(value, Allow):
+                    inner = _Place(inner.names, inner.guard, inner.allowed | set(value.permissions))
+                    value = value.operand
+                kept = isinstance(value, Cast) and value.operand.dtype == node.dtype and _exact(node.dtype, read.dtype)
+                text = f"{read.tensor}: not rounded to {read.dtype}, but kept as {node.dtype}"
+                if not kept or not isinstance(value, Cast) or not self._granted(inner, "elide", text):
+                    return node, place
+                value = value.operand
+            node, place = value, inner
+
+    def _inside(self, read: Read, place: _Place) -> _Place | None:
+        """The place of an equation that was written in for a read; None where it could not have been."""
+        own = self.lost[read.tensor]
+        if read.fill is not None or not all(isinstance(s, Index) for s in read.subscripts):
+            return None
+        at = [s.affine.substituted(place.names) for s in read.subscripts if isinstance(s, Index)]
+        names = {left.bare: position for left, position in zip(own.lefts, at, strict=True) if left.bare}
+        if {r.index for r in own.ranges} - set(names):
+            return None
+        guard = conjunction(place.guard, substituted(read.guard, place.names))
+        return _Place(names, guard, frozenset(self.original.permissions))
 
     def _narrowed(self, a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
         """A read of a tensor that is kept wider: what to compare in place of it and its casts."""
@@ -223,7 +251,10 @@ class Agreement:
         if a.dtype != wide:
             return False
         if isinstance(a, Cast) and a.operand.dtype == b.dtype and not a.saturating and _exact(wide, b.dtype):
-            return (yield self._same(a.operand, b, place, stage))
+            found = len(self.found)
+            if (yield self._same(a.operand, b, place, stage)):
+                return True
+            del self.found[found:]
         if not isinstance(b, Cast) or b.saturating:
             return False
         rounds = not _exact(b.dtype, b.operand.dtype)
@@ -232,6 +263,13 @@ class Agreement:
             return False
         if rounds and not self._granted(place, "elide", f"{stage}: not rounded to {b.dtype}, but kept as {wide}"):
             return False
+        # What it is cast from may be kept wider itself.
+        read = b.operand
+        inner = a.operand if isinstance(a, Cast) and isinstance(a.operand, Read) else a
+        if isinstance(read, Read) and isinstance(inner, Read) and inner.dtype != read.dtype:
+            fill = inner.fill.operand if isinstance(inner.fill, Cast) else inner.fill
+            narrow = Read(inner.tensor, inner.subscripts, read.dtype, inner.span, inner.guard, fill)
+            return (yield self._same(narrow, read, place, stage))
         if a.dtype == b.operand.dtype and (yield self._same(a, b.operand, place, stage)):
             return True
         return isinstance(a, Cast) and not a.saturating and (yield self._same(a.operand, b.operand, place, stage))

@@ -53,13 +53,34 @@ def compute_at(state: State, stage: str, loop: str) -> State:
     touched = [t for t in _private(program, stage) if t in inside]
 
     def change(node: Loop) -> list[Node]:
-        first = next(i for i, n in enumerate(node.body) if any(reads(program, leaf, stage) for leaf in leaves((n,))))
-        body: tuple[Node, ...] = (*node.body[:first], *moved, *node.body[first:])
+        body = _inserted(program, node.body, moved, stage)
         for tensor in reversed(touched):
             body = (Alloc(tensor, body),)
         return [replace(node, body=body)]
 
     return State(program, sorted_leaves(tidy(replace_loop(rest, loop, change))))
+
+
+def _inserted(program: Program, nodes: Sequence[Node], moved: tuple[Node, ...], stage: str) -> tuple[Node, ...]:
+    """The nodes with others before the first that reads the stage; inside a buffer of what those themselves use."""
+    first = next(i for i, n in enumerate(nodes) if any(reads(program, leaf, stage) for leaf in leaves((n,))))
+    node = nodes[first]
+    used = {a.tensor for leaf in leaves(moved) for a in program.statement(leaf.statement).accesses}
+    if isinstance(node, Alloc) and _buffers(node) & used:
+        inner = replace(node, body=_inserted(program, node.body, moved, stage))
+        return (*nodes[:first], inner, *nodes[first + 1 :])
+    return (*nodes[:first], *moved, *nodes[first:])
+
+
+def _buffers(node: Node) -> set[str]:
+    """The tensors of buffers directly inside one another, from a node on."""
+    found: set[str] = set()
+    while isinstance(node, Alloc):
+        found.add(node.tensor)
+        if len(node.body) != 1:
+            break
+        node = node.body[0]
+    return found
 
 
 def compute_root(state: State, stage: str) -> State:
@@ -158,15 +179,20 @@ def _needed(program: Program, stage: str, readers: Sequence[Leaf], around: tuple
     """For each statement of the stage: { [loops around] -> instance } that the readers need, directly or not."""
     flows = [d for d in dependences(program) if d.kind == "flow"]
     needed: dict[str, isl.Map] = {}
-    for statement in reversed(program.statements_of(stage)):
+    own = program.statements_of(stage)
+    names = {s.name for s in own}
+    for flow in flows:
+        for reader in readers:
+            if flow.source in names and reader.statement == flow.target:
+                _add(needed, flow.source, prefix(program, reader, around).apply_range(flow.relation.reverse()))
+    # Statements of a stage may need each other in turn (argmax: the best value and its index).
+    for _ in own:
+        before = dict(needed)
         for flow in flows:
-            if flow.source != statement.name:
-                continue
-            for reader in readers:
-                if reader.statement == flow.target:
-                    _add(needed, statement.name, prefix(program, reader, around).apply_range(flow.relation.reverse()))
-            if flow.target in needed and flow.target != statement.name:
-                _add(needed, statement.name, needed[flow.target].apply_range(flow.relation.reverse()))
+            if flow.source in names and flow.target in before and flow.target != flow.source:
+                _add(needed, flow.source, before[flow.target].apply_range(flow.relation.reverse()))
+        if needed.keys() == before.keys() and all(needed[n].is_equal(before[n]) for n in needed):
+            break
     return needed
 
 

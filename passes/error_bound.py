@@ -34,7 +34,21 @@ from ..compiler.ir.expr import (
 from ..compiler.ir.nest import bind_indices
 from ..compiler.ir.program import Shared
 from ..compiler.ir.trampoline import Deep, run
-from .inexact import Inexact, called, combined, divided, product, quotient_or_remainder, rounded, summed, unary
+from .inexact import (
+    Inexact,
+    called,
+    combined,
+    divided,
+    given,
+    least_or_greatest,
+    off,
+    product,
+    quotient_or_remainder,
+    rounded,
+    summed,
+    unary,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +69,7 @@ class _Data:
     sizes: Mapping[str, int]
     scalars: Mapping[str, float | int | bool]
     used: frozenset[str]
-    tensors: dict[str, tuple[Array, Array]] = field(default_factory=dict)  # pyright: ignore
+    tensors: dict[str, Inexact] = field(default_factory=dict)  # pyright: ignore
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)  # pyright: ignore
 
 
@@ -86,19 +100,21 @@ def error_bounds(
         shape = tuple(count for _, count in box)
         data.first[name] = tuple(low for low, _ in box)
         if tensor.role == "input":
-            value = np.asarray(arrays[name]).astype(np.float64)
+            data.tensors[name] = given(arrays[name])
         elif tensor.role == "constant":
-            value = np.array(tensor.values, np.float64).reshape(shape)
+            data.tensors[name] = Inexact(
+                np.array(tensor.values, np.float64).reshape(shape), np.zeros(shape), np.zeros(shape)
+            )
         else:
-            value = np.zeros(shape)
-        data.tensors[name] = value, np.zeros(shape)
+            data.tensors[name] = Inexact(np.zeros(shape), np.zeros(shape), np.zeros(shape))
     with np.errstate(all="ignore"):
         _order(data, program.order, {})
     found: dict[str, Array] = {}
     for name in program.outputs:
-        value, error = data.tensors[name]
+        held = data.tensors[name]
         # What is not finite on both sides is equal, or off by anything.
-        found[name] = np.where((error > 0) & ~np.isfinite(value), np.inf, error * (1 + 2.0**-10))
+        wild = (held.error > 0) & ~np.isfinite(held.value)
+        found[name] = np.where(wild | np.isnan(held.error), np.inf, held.error * (1 + 2.0**-10))
     return found
 
 
@@ -156,11 +172,12 @@ def _part(data: _Data, stage: Stage, loops: Mapping[int, tuple[str, int]], windo
     wanted = np.broadcast_to(mask, shape)
     at = [np.broadcast_to(_integer(data, left, grid.values), shape) - low
           for left, low in zip(stage.lefts, data.first[stage.tensor], strict=True)]  # fmt: skip
-    for held, new in zip(data.tensors[stage.tensor], (value.value, value.error), strict=True):
+    held = data.tensors[stage.tensor]
+    for array, new in ((held.value, value.value), (held.error, value.error), (held.slack, value.slack)):
         if at:
-            held[tuple(a[wanted] for a in at)] = np.broadcast_to(new, shape)[wanted]
+            array[tuple(a[wanted] for a in at)] = np.broadcast_to(new, shape)[wanted]
         elif wanted.all():
-            held[()] = new
+            array[()] = new
 
 
 def _kept(data: _Data, stage: Stage, value: Inexact, allowed: frozenset[str]) -> Inexact:
@@ -175,9 +192,10 @@ def _kept(data: _Data, stage: Stage, value: Inexact, allowed: frozenset[str]) ->
         and root.dtype.is_float
         and stage.tensor not in data.program.outputs
     ):
-        half = 2.0**-root.dtype.precision
+        half = 2.0**-root.dtype.precision * value.size + 2.0 ** (root.dtype.emin - 1)
+        # What rounding made of a value too large is not what it was.
         return Inexact(
-            value.value, value.error + half * (np.abs(value.value) + value.error) + 2.0 ** (root.dtype.emin - 1)
+            value.value, off(True, np.where(np.isfinite(value.value), value.error + half, np.inf)), value.slack
         )
     return value
 
@@ -217,7 +235,7 @@ def _value(data: _Data, node: Expr, grid: _Grid) -> Deep[Inexact]:
         case Const():
             return Inexact(np.float64(node.value))
         case Index():
-            return Inexact(np.asarray(_integer(data, node.affine, grid.values), np.float64))
+            return given(_integer(data, node.affine, grid.values))
         case Scalar():
             return Inexact(np.float64(data.scalars[node.name]))
         case Allow():
@@ -242,23 +260,26 @@ def _value(data: _Data, node: Expr, grid: _Grid) -> Deep[Inexact]:
             b = yield _value(data, node.right, grid)
             test = {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal, ">=": np.greater_equal,
                     ">": np.greater}[node.op]  # fmt: skip
-            unsure = (a.error + b.error > 0) & ~(np.abs(a.value - b.value) > a.error + b.error)
-            return Inexact(test(a.value, b.value).astype(np.float64), unsure.astype(np.float64))
+            apart, error, slack = np.abs(a.value - b.value), a.error + b.error, a.slack + b.slack
+            turned = (error > 0) & ~(apart > error + slack)
+            unknown = (slack > 0) & ~(apart > slack)
+            return Inexact(
+                test(a.value, b.value).astype(np.float64), turned.astype(np.float64), unknown.astype(np.float64)
+            )
         case Logic():
             parts: list[Inexact] = []
             for operand in node.operands:
                 parts.append((yield _value(data, operand, grid)))
             value = {"and": np.minimum, "or": np.maximum}.get(node.op)
-            unsure = np.asarray(sum((p.error for p in parts), np.float64(0)) > 0, np.float64)
-            return Inexact(1 - parts[0].value if value is None else value(parts[0].value, parts[1].value), unsure)
+            result = 1 - parts[0].value if value is None else value(parts[0].value, parts[1].value)
+            turned = np.asarray(sum((p.error for p in parts), np.float64(0)) > 0, np.float64)
+            unknown = np.asarray(sum((p.slack for p in parts), np.float64(0)) > 0, np.float64)
+            return Inexact(result, turned, unknown)
         case Select():
             test = yield _value(data, node.condition, grid)
             then = yield _value(data, node.then, grid)
             other = yield _value(data, node.other, grid)
-            error = np.where(test.value != 0, then.error, other.error)
-            either = np.maximum(then.error, other.error) + np.abs(then.value - other.value)
-            unsure = np.where(np.isnan(either), np.inf, either)
-            return Inexact(np.where(test.value != 0, then.value, other.value), np.where(test.error > 0, unsure, error))
+            return _chosen(test, then, other)
         case Cast():
             x = yield _value(data, node.operand, grid)
             return _cast(node, x)
@@ -271,57 +292,87 @@ def _value(data: _Data, node: Expr, grid: _Grid) -> Deep[Inexact]:
             raise TypeError(f"{type(node).__name__} does not stand in an equation")
 
 
+def _chosen(test: Inexact, then: Inexact, other: Inexact) -> Inexact:
+    """One of two values: both count where it is not known which is defined, or where permitted results may choose."""
+    first = test.value != 0
+    both = np.maximum(then.error, other.error)
+    error = np.where(test.slack > 0, both, np.where(first, then.error, other.error))
+    apart = np.abs(then.value - other.value) + then.slack + other.slack
+    error = np.where(test.error > 0, off(True, both + apart), error)
+    slack = np.where(test.slack > 0, off(True, apart), np.where(first, then.slack, other.slack))
+    return Inexact(np.where(first, then.value, other.value), error, slack)
+
+
 def _binary(node: Binary, a: Inexact, b: Inexact, grid: _Grid) -> Inexact:
     if node.op in ("+", "-"):
         result = combined(node.op, a, b)
         if "contract" in grid.allowed and node.dtype.is_float:
             for side, value in ((node.left, a), (node.right, b)):
-                if isinstance(side, Binary) and side.op == "*":
-                    result = Inexact(result.value, result.error + _half(value.value, node))
+                if _may_be_product(side):
+                    result = Inexact(result.value, off(True, result.error + _half(value, node)), result.slack)
         return rounded(result, node.dtype)
     if node.op == "*":
         return rounded(product(a, b), node.dtype)
     if node.op == "/":
         return rounded(divided(a, b), node.dtype)
     if node.op in ("min", "max"):
-        pick = np.minimum if node.op == "min" else np.maximum
-        return Inexact(pick(a.value, b.value), np.maximum(a.error, b.error))
+        return least_or_greatest(node.op, a, b)
     return quotient_or_remainder(node.op, a, b)
 
 
-def _half(value: Any, node: Binary | Reduce) -> Any:
+def _may_be_product(node: Expr) -> bool:
+    """Whether an operand is a product, or may stand for one that is written in."""
+    while isinstance(node, Allow):
+        node = node.operand
+    return isinstance(node, Read) or (isinstance(node, Binary) and node.op == "*")
+
+
+def _half(value: Inexact, node: Binary | Reduce) -> Any:
     """Half an ulp of a product, which one side rounds and the other does not."""
-    return np.abs(value) * 2.0**-node.dtype.precision + 2.0 ** (node.dtype.emin - 1)
+    half = value.size * 2.0**-node.dtype.precision + 2.0 ** (node.dtype.emin - 1)
+    return np.where(value.size > node.dtype.largest, np.inf, half)
 
 
 def _cast(node: Cast, x: Inexact) -> Inexact:
     source, target = node.operand.dtype, node.dtype
     if target.is_bool:
-        return Inexact((x.value != 0).astype(np.float64), (x.error > 0).astype(np.float64))
+        # What is off may be 0 or not.
+        near = np.abs(x.value) <= x.error + x.slack
+        turned, unknown = (x.error > 0) & near, (x.slack > 0) & near
+        return Inexact((x.value != 0).astype(np.float64), turned.astype(np.float64), unknown.astype(np.float64))
     if target.is_int:
-        value = np.trunc(np.where(np.isnan(x.value), 0, x.value))
-        value = np.clip(value, target.least, target.greatest) if source.is_float or node.saturating else value
-        return Inexact(value, np.where(x.error > 0, np.ceil(x.error) + 1, 0))
+        if not source.is_float:
+            clipped = np.clip(x.value, target.least, target.greatest) if node.saturating else x.value
+            return whole(Inexact(clipped, x.error, x.slack), target)
+        value = np.clip(np.trunc(np.where(np.isnan(x.value), 0, x.value)), target.least, target.greatest)
+        error, slack = (np.where(np.asarray(e) > 0, np.ceil(e) + 1, 0.0) for e in (x.error, x.slack))
+        return Inexact(value, error, np.where(np.abs(value) > 2.0**53, np.inf, slack))
+    if node.saturating:
+        x = Inexact(np.clip(x.value, -target.largest, target.largest), x.error, x.slack)
     return rounded(x, target)
 
 
 def _read(data: _Data, node: Read, grid: _Grid) -> Deep[Inexact]:
-    value, error = data.tensors[node.tensor]
+    held = data.tensors[node.tensor]
     at: list[Any] = []
-    unsure: Any = np.float64(0)
-    inside: Any = np.array(True)
-    for sub, low, count in zip(node.subscripts, data.first[node.tensor], value.shape, strict=True):
+    moved: Any = np.asarray(False)
+    unknown: Any = np.asarray(False)
+    inside: Any = np.asarray(True)
+    for sub, low, count in zip(node.subscripts, data.first[node.tensor], held.value.shape, strict=True):
         found = yield _value(data, sub, grid)
-        position = found.value.astype(np.int64) - low
-        unsure = unsure + found.error
+        position = np.clip(found.value, -(2.0**62), 2.0**62).astype(np.int64) - low
+        moved = moved | (np.asarray(found.error) > 0)
+        unknown = unknown | (np.asarray(found.slack) > 0)
         inside = inside & (position >= 0) & (position < count)
         at.append(np.clip(position, 0, max(count - 1, 0)))
-    empty = value.size == 0
-    result = Inexact(np.zeros(np.shape(inside))) if empty else Inexact(value[tuple(at)], error[tuple(at)])
+    empty = held.value.size == 0
+    parts = [np.zeros(np.shape(inside)) if empty else a[tuple(at)] for a in (held.value, held.error, held.slack)]
     if node.fill is not None:
         fill = yield _value(data, node.fill, grid)
-        result = Inexact(np.where(inside, result.value, fill.value), np.where(inside, result.error, fill.error))
-    return Inexact(result.value, np.where(unsure > 0, np.inf, result.error))
+        parts = [np.where(inside, p, f) for p, f in zip(parts, (fill.value, fill.error, fill.slack), strict=True)]
+    # Where it is not known which element is read, nothing is known of it.
+    error = np.where(moved | (unknown & ((held.error > 0).any() if held.error.size else False)), np.inf, parts[1])
+    return Inexact(parts[0], error, np.where(unknown, np.inf, parts[2]))
 
 
 def _reduce(data: _Data, node: Reduce, grid: _Grid) -> Deep[Inexact]:
@@ -332,15 +383,15 @@ def _reduce(data: _Data, node: Reduce, grid: _Grid) -> Deep[Inexact]:
     term = yield _value(data, node.body, replace(inner, allowed=allowed))
     axes = tuple(range(grid.rank, inner.rank))
     shape = inner.mask.shape
-    value = np.broadcast_to(_spread(term.value, inner.rank), shape)
-    error = np.broadcast_to(_spread(term.error, inner.rank), shape)
+    value, error, slack = (np.broadcast_to(_spread(p, inner.rank), shape) for p in (term.value, term.error, term.slack))
     body = node.body
     while isinstance(body, Allow):
         body = body.operand
-    if "contract" in allowed and isinstance(body, Binary) and body.op == "*":
-        error = error + _half(value, node)
-    free = "reassociate" in allowed and node.order.kind in ("ascending", "lanes", "blocks")
-    return summed(node, value, error, inner.mask, axes, free)
+    spread = Inexact(value, error, slack)
+    if "contract" in allowed and node.op == "sum" and node.dtype.is_float and _may_be_product(body):
+        spread = Inexact(value, off(True, error + _half(spread, node)), slack)
+    free = "reassociate" in allowed and node.order.kind in ("ascending", "lanes", "blocks") and node.dtype.is_float
+    return summed(node, spread, inner.mask, axes, free)
 
 
 def _spread(value: Any, rank: int) -> Any:

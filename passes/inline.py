@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Index, Read, Reduce, postorder
+from ..compiler.ir.expr import Allow, Index, Read, Reduce, postorder
 from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
 from ..compiler.ir.statements import rebuilt
 from .compute_at import find_stage, pruned, tidy, without_buffers
@@ -38,6 +38,7 @@ def inline(state: State, stage: str) -> State:
     find_stage(program, stage, step)
     found = program.stage(stage)
     _require_plain(program, found, step)
+    _require_no_more_permitted(program, found, step)
     stages: list[Stage] = []
     for reader in in_order(program):
         if reader is found:
@@ -78,6 +79,16 @@ def _require_plain(program: Program, stage: Stage, step: str) -> None:
             f"the indices of {tensor} do not stand alone on the left",
             f"an index for each of {tensor}'s positions",
         )
+
+
+def _require_no_more_permitted(program: Program, stage: Stage, step: str) -> None:
+    """Refuse where a reader permits round the read what it permits for its own operations only."""
+    for reader in program.stages:
+        for node in postorder(reader.value):
+            more = set(node.permissions) - set(program.permissions) if isinstance(node, (Allow, Reduce)) else set[str]()
+            if more and any(isinstance(n, Read) and n.tensor == stage.tensor for n in postorder(node)):
+                text = f"{reader.name} permits {', '.join(sorted(more))} where it reads {stage.tensor}, and there only"
+                raise shape(step, text, "an expression that is written in would be permitted more than it was")
 
 
 def _written_in(value: Expr, stage: Stage, step: str) -> Expr:

@@ -71,7 +71,9 @@ def _clashes(
             if meeting.is_empty():
                 continue
             after = earlier(meeting, items[b], items[c], lagged)
-            early = _early(program, items, maps, users, flows, lagged, (b, c)) if access.kind == "read" else None
+            early = None
+            if access.kind == "read":
+                early = _early(program, items, maps, tensor, users, flows, lagged, (b, c))
             name, other = items[b].leaf.statement, items[c].leaf.statement
             dependence = Dependence(name, other, "anti" if access.kind == "read" else "output", tensor, after, False)
             yield Clash(dependence, items[b], items[c], early)
@@ -81,6 +83,7 @@ def _early(
     program: Program,
     items: Sequence[Placed],
     maps: Sequence[isl.Map],
+    tensor: str,
     users: Sequence[tuple[int, Access]],
     flows: Sequence[Dependence],
     lagged: bool,
@@ -99,6 +102,10 @@ def _early(
             clash = _sharing(program, items, maps, (a, written), (c, overwriting))
             later = earlier(clash, items[a], items[c], lagged)
             source = maps[b].apply_range(flow.relation.reverse()).apply_range(maps[a].reverse())
+            # In its own buffer: where several iterations fill one each with the same elements, each reads its own.
+            depth = min(len(items[a].scope(tensor)), len(items[b].scope(tensor)))
+            for level in range(depth):
+                source = source.equate(isl.dim_type.in_, level, isl.dim_type.out, level)
             hit = earlier(source.apply_range(later).reverse(), items[c], items[b], lagged).reverse()
             if not hit.is_empty():
                 found = hit if found is None else found.union(hit)

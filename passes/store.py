@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.expr import Partial, postorder
 from ..compiler.ir.storage import PLAIN, Storage, injective
@@ -15,6 +15,8 @@ from .state import State, find_loop, path_to, replace_loop, shape
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Beyond this a padding, a swizzle or a fold is a slip.
+LARGEST = 1 << 20
 SPACES = ("", "global", "shared", "local", "register")
 
 
@@ -74,12 +76,12 @@ def storage_of(
     """
     if space not in SPACES:
         raise shape(step, f"there is no space {space!r}", f"one of {', '.join(s for s in SPACES if s)}")
-    if type(pad) is not int or pad < 0:
-        raise shape(step, "a row is padded by a number of elements, 0 or more")
-    if type(swizzle) is not int or swizzle < 0 or swizzle & (swizzle - 1):
+    if type(pad) is not int or not 0 <= pad <= LARGEST:
+        raise shape(step, "a row is padded by a number of elements, 0 or more, and a million at most")
+    if type(swizzle) is not int or not 0 <= swizzle <= LARGEST or swizzle & (swizzle - 1):
         raise shape(step, f"a swizzle is by a power of two; this is {swizzle!r}")
-    pairs = tuple(fold.items()) if hasattr(fold, "items") else tuple(tuple(p) for p in fold)  # type: ignore[union-attr]
-    if not all(len(p) == 2 and all(type(n) is int for n in p) and p[0] >= 0 and p[1] >= 1 for p in pairs):
+    pairs = _pairs(fold)
+    if not all(len(p) == 2 and all(type(n) is int for n in p) and p[0] >= 0 and 1 <= p[1] <= LARGEST for p in pairs):
         raise shape(step, "fold= maps dimensions to how many positions of each there are places for", "fold={0: 3}")
     try:
         names, places = layout_of_text(layout) if layout else ((), ())
@@ -93,6 +95,14 @@ def storage_of(
             "a permutation or a tiling",
         )
     return found
+
+
+def _pairs(fold: Any) -> tuple[tuple[Any, ...], ...]:
+    """What is folded, as pairs; anything else as what is none."""
+    if isinstance(fold, dict):
+        fold = list(fold.items())
+    listed = isinstance(fold, (list, tuple)) and all(isinstance(p, (list, tuple)) for p in fold)
+    return tuple(tuple(p) for p in fold) if listed else ((fold,),)
 
 
 def _require_rank(state: State, tensor: str, storage: Storage, step: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.expr import Allow, Const, Expr, Index, Partial, Read, Scalar, children, postorder
+from ...compiler.ir.expr import Allow, Const, Expr, Index, Logic, Partial, Read, Scalar, Select, children, postorder
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Formula, conjunction, substituted
 from .lanes import simplified
 from .masks import condition, formula_set, names_in, projected
@@ -79,9 +79,22 @@ def value_of(expr: Expr, scene: Scene) -> Value:
         IllegalTransformError: it reads what tiles do not hold (rule target).
     """
     done: dict[int, Value] = {}
+    _require_sure_gathers(expr, scene)
     for node in postorder(expr):
         done[id(node)] = _value(node, tuple(done[id(c)] for c in children(node) if id(c) in done), scene)
     return done[id(expr)]
+
+
+def _require_sure_gathers(expr: Expr, scene: Scene) -> None:
+    """Refuse a position that data decide in a branch that data may switch off: where it is checked is not said."""
+    for node in postorder(expr):
+        branches = (node.then, node.other) if isinstance(node, Select) else ()
+        branches += node.operands[1:] if isinstance(node, Logic) else ()
+        for branch in branches:
+            for read in postorder(branch):
+                if isinstance(read, Read) and not all(isinstance(s, Index) for s in read.subscripts):
+                    text = f"data decide where {read.tensor} is read, in a branch that may not be taken"
+                    raise cannot(scene.program, text, "an equation of its own for what is read", read.span)
 
 
 def _value(node: Expr, inner: tuple[Value, ...], scene: Scene) -> Value:

@@ -218,7 +218,11 @@ class _Printer:
         axes = value.axes
         index = self.index(value.tensor, value.index, axes)
         text = f"load({self.names[value.tensor]}, {index})"
-        if value.mask != TRUE or value.fill is not None:
+        if not all(isinstance(i, Affine) for i in value.index):
+            text = (
+                f"gathered({value.tensor!r}, {self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)})"
+            )
+        elif value.mask != TRUE or value.fill is not None:
             fill = "" if value.fill is None else f", {constant_text(value.fill, value.dtype)}"
             text = f"load({self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)}{fill})"
         if text not in self.loads:

@@ -124,6 +124,8 @@ def test_permissions_are_named_with_what_used_them() -> None:
         (SCAN, "T", True),
         ("kernel mean(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] / f32(N) }", "N", False),
         ("kernel shift(X: f32[N]) -> (Y: f32[N]) { Y[i] = (X[i + 1] else 0) }", "N", False),
+        ("kernel ends(X: f32[N]) -> (Y: f32[N]) where N >= 1 { Y[i in 0..N - 1] = X[i]\n Y[N - 1] = 2 }", "N", False),
+        ("kernel tied(X: f32[M, N]) -> (Y: f32[M]) where N == M { Y[i] = sum(j) X[i, j] }", "M", False),
         ("kernel turn(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[N - 1 - i] }", "N", False),
     ],
 )
@@ -157,3 +159,95 @@ def test_other_properties_and_sizes_are_wrong_calls() -> None:
         made.prove("fast", "M")
     with pytest.raises(ValueError, match="there is no size"):
         made.prove("batch_invariant", "Q")
+
+
+REVERSED = "r = allow reassociate in (sum(j) Z[j])"
+Z = np.array([1e8, 1, -1e8, 3, 0.1, 7], np.float32)
+TRAPS: dict[str, tuple[str, tuple[tuple[object, ...], ...], dict[str, object]]] = {
+    "a factor that is itself a sum": (
+        f"kernel k(X: f32[N], Z: f32[K]) -> (Y: f32) {{ s = sum(i) X[i]\n {REVERSED}\n Y = s * r }}",
+        (("reverse", "r.j"),),
+        {"X": np.array([1e8, 5, -1e8, -5], np.float32), "Z": Z},
+    ),
+    "a branch on a sum": (
+        f"kernel k(X: f32[N], Z: f32[K]) -> (Y: f32) {{ s = sum(i) X[i]\n {REVERSED}\n Y = r if s == 0 else 0 }}",
+        (("reverse", "r.j"),),
+        {"X": np.array([1e8, 1, -1e8], np.float32), "Z": Z},
+    ),
+    "a branch on what saturates": (
+        f"kernel k(X: f32[N], Z: f32[K]) -> (Y: f32[N]) {{ {REVERSED}\n"
+        " Y[i] = r if f32(sat f8e4m3(X[i])) > 3 else 0 }",
+        (("reverse", "r.j"),),
+        {"X": np.array([1e6, 1, 4], np.float32), "Z": Z},
+    ),
+    "an element chosen by what wraps": (
+        "kernel k(X: f32[2, K], L: i32[N]) -> (Y: f32[N]) {"
+        " r[i in 0..2] = allow reassociate in (sum(j) X[i, j])\n Y[q] = r[i64(i8(L[q]))] }",
+        (("reverse", "r.j"),),
+        {"X": np.stack([Z, 0 * Z]), "L": np.array([256, 0], np.int32)},
+    ),
+    "an element chosen by a large integer": (
+        "kernel k(X: f32[2, K], L: i64[N]) -> (Y: f32[N]) {"
+        " r[i in 0..2] = allow reassociate in (sum(j) X[i, j])\n Y[q] = r[L[q] % 2] }",
+        (("reverse", "r.j"),),
+        {"X": np.stack([0 * Z, Z]), "L": np.array([2**53 + 1, 2], np.int64)},
+    ),
+    "a branch on an elementary function": (
+        f"kernel k(X: f32[N], Z: f32[K]) -> (Y: f32[N]) {{ {REVERSED}\n Y[i] = r if exp(X[i]) > 2.7182817 else 0 }}",
+        (("reverse", "r.j"),),
+        {"X": np.array([1, 0.99999994, 1.0000001], np.float32), "Z": Z},
+    ),
+    "a sum that overflows in one order": (
+        "kernel k(X: f32[N]) -> (Y: f32) { allow reassociate\n Y = sum(i) X[i] }",
+        (("reverse", "Y.i"),),
+        {"X": np.array([3e38, 3e38, -3e38], np.float32)},
+    ),
+    "a product that overflows in one order": (
+        "kernel k(X: f32[N]) -> (Y: f32) { allow reassociate\n Y = prod(i) X[i] }",
+        (("reverse", "Y.i"),),
+        {"X": np.array([1e30, 1e30, 1e-30, 1e-30], np.float32)},
+    ),
+    "a product that underflows in one order": (
+        "kernel k(X: f32[N]) -> (Y: f32) { allow reassociate\n Y = prod(i) X[i] }",
+        (("reverse", "Y.i"),),
+        {"X": np.array([1e-20, 1e-20, 1e20, 3], np.float32)},
+    ),
+    "a cast that overflows to NaN and is dropped": (
+        "kernel k(X: f32[N]) -> (Y: f32[N]) { allow elide\n T[i] = f8e4m3(X[i])\n Y[i] = f32(T[i]) }",
+        (("widen", "T", "f32"),),
+        {"X": np.array([1e6, 1], np.float32)},
+    ),
+    "a product that overflows before an infinity is taken off": (
+        "kernel k(A: f32[N], B: f32[N], C: f32[N]) -> (Y: f32[N]) { allow contract\n"
+        " T[i] = A[i] * B[i] - C[i]\n Y[i] = T[i] * 2 }",
+        (("contract", "T"),),
+        {"A": np.array([1e30], np.float32), "B": np.array([1e30], np.float32), "C": np.array([np.inf], np.float32)},
+    ),
+    "the root of what may be negative": (
+        "kernel k(X: f32[N]) -> (Y: f32) { allow reassociate\n v = sum(i) X[i]\n Y = sqrt(v) }",
+        (("reverse", "v.i"),),
+        {"X": np.array([1e8, 1, -1e8, -1], np.float32)},
+    ),
+    "an integer that is off and wraps": (
+        "kernel k(X: f32[N]) -> (Y: i32) { r = allow reassociate in (sum(j) X[j])\n T = i32(r)\n Y = i32(i8(T)) }",
+        (("reverse", "r.j"),),
+        {"X": np.array([1e8, 1, -1e8, 127], np.float32)},
+    ),
+    "a product that is written in and fused": (
+        "kernel k(A: f32[N], B: f32[N], C: f32[N]) -> (Y: f32[N]) { allow contract\n"
+        " T[i] = A[i] * B[i]\n Y[i] = T[i] + C[i] }",
+        (("inline", "T"), ("contract", "Y")),
+        {n: np.linspace(0.1, 1.3, 7, dtype=np.float32) * (-1 if n == "C" else 1) for n in "ABC"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRAPS)
+def test_the_bound_is_not_fooled(name: str) -> None:
+    text, steps, arguments = TRAPS[name]
+    made = compiled(text, steps)
+    with np.errstate(all="ignore"):
+        want, got, bound = each(made.kernel(**arguments)), each(made(**arguments)), each(made.error_bound(**arguments))
+        for w, g, b in zip(want, got, bound, strict=True):
+            assert np.all((np.abs(w - g) <= b) | (w == g) | (np.isnan(w) & np.isnan(g)) | np.isinf(b)), (w, g, b)
+            assert np.any(w != g) or name.startswith(("a branch on an elem", "a product that is written")), "no trap"
