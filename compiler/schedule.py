@@ -338,8 +338,8 @@ class Schedule:
         *pad*: elements left free after each row. *swizzle*: a power of two; places in a row are XORed with the row's
         number modulo that. *fold*: {dimension: n}, positions that differ by n share a place.
         """
-        pairs = fold.items() if isinstance(fold, dict) else fold
-        folds: Any = tuple(tuple(p) if isinstance(p, (tuple, list)) else p for p in pairs) if pairs else ()
+        pairs: Any = fold.items() if isinstance(fold, dict) else fold if isinstance(fold, (tuple, list)) else (fold,)
+        folds: Any = tuple(tuple(p) if isinstance(p, (tuple, list)) else p for p in pairs)
         self._take(
             Step("store", _trimmed(str(tensor), "root" if at == "" else at, space, layout or None, pad, swizzle, folds))
         )

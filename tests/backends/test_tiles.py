@@ -208,6 +208,18 @@ def test_a_sum_by_fma_has_no_common_rounding() -> None:
     said(KERNELS["free"].replace("reassociate", "reassociate, contract"), ("contract", "C"), *FREE_TILES)
 
 
+def test_a_position_given_by_data_is_checked_as_by_the_kernel() -> None:
+    text = "kernel pick(E: f32[V], L: i32[N]) -> (Y: f32[N]) { Y[i] = E[L[i]] }"
+    steps = (("split", "Y.i", 4), ("block", "Y.ii"))
+    made = scheduled(text, steps)
+    compiled = tw.compile(made.kernel, made, target="tiles")
+    for f in (made.kernel, compiled):
+        with pytest.raises(tw.ArgumentError, match="outside"):
+            f(np.ones(3, np.float32), np.array([-1, 2, 0, -5, 1], np.int32))
+    branch = text.replace("E[L[i]] }", "E[L[i]] if L[i] >= 0 else -1 }")
+    assert refused(branch, *steps).refusal.rule == "target"
+
+
 # ---- planted bugs: the check of the tiles sees each
 
 
