@@ -61,16 +61,27 @@ def extents(
         alone = without(points, [p for p in places if p != place])
         position = alone.find_dim_by_name(isl.dim_type.param, place)
         values = alone.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
-        low, high = values.dim_min(0), values.dim_max(0)
+        low, high = values.dim_min(0).ceil(), values.dim_max(0).floor()
         one = isl.PwAff.from_aff(isl.Aff.val_on_domain_space(low.get_domain_space(), isl.Val(1)))
         count = high.sub(low).add(one)
-        most = count.max_val()
-        if most.is_int():
-            found.append(str(int(most.to_python())))
+        most = _most(count)
+        if most is not None:
+            found.append(str(most))
             continue
         build = isl.AstBuild.from_context(known)
         found.append(expression(build.expr_from_pw_aff(count.gist(known).coalesce()), lambda name: name))
     return found
+
+
+def _most(count: isl.PwAff) -> int | None:
+    """The greatest value that an expression has at all; None where there is none, or isl does not find it."""
+    try:
+        most = count.max_val()
+    except isl.Error as error:
+        if "maximal number of operations" in str(error):
+            raise
+        return None  # isl's search takes no expression with some divisions
+    return int(most.to_python()) if most.is_int() else None
 
 
 def footprints(
