@@ -34,6 +34,7 @@ from ..compiler.ir.expr import (
 from ..compiler.ir.nest import bind_indices
 from ..compiler.ir.program import Shared
 from ..compiler.ir.trampoline import Deep, run
+from .grids import Grid, about, entered, integer, spread
 from .inexact import (
     Inexact,
     called,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..compiler.ir.program import Nested, Program, Stage
-    from ..compiler.ir.quasiaffine import Affine, Range
 
 Array = np.ndarray[Any, Any]
 # So many points are computed at once.
@@ -71,16 +71,6 @@ class _Data:
     used: frozenset[str]
     tensors: dict[str, Inexact] = field(default_factory=dict)  # pyright: ignore
     first: dict[str, tuple[int, ...]] = field(default_factory=dict)  # pyright: ignore
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """Index values as arrays that broadcast against each other, one axis for each index in turn; which points exist."""
-
-    values: Mapping[str, Any]
-    mask: Array
-    rank: int
-    allowed: frozenset[str]
 
 
 def error_bounds(
@@ -135,42 +125,39 @@ def _stage(data: _Data, stage: Stage, loops: Mapping[int, tuple[str, int]]) -> N
     spans: dict[str, int] = {}
     reductions = [n for n in postorder(stage.value) if isinstance(n, Reduce)]
     for found in (*stage.ranges, *(r for n in reductions for r in n.ranges)):
-        spans[found.index] = max(_end(found.upper, {**data.sizes, **spans}) - min(0, _end(found.lower, data.sizes)), 1)
+        spans[found.index] = max(
+            about(found.upper, {**data.sizes, **spans}) - min(0, about(found.lower, data.sizes)), 1
+        )
     free = [r for r in stage.ranges if r.index not in bind_indices(stage, {p: n for p, (n, _) in loops.items()}).bound]
     if not free or math.prod(spans.values()) <= POINTS:
         _part(data, stage, loops, None)
         return
     step = max(1, POINTS // max(1, math.prod(spans.values()) // spans[free[0].index]))
-    low = min(0, _end(free[0].lower, data.sizes))
+    low = min(0, about(free[0].lower, data.sizes))
     for start in range(low, low + spans[free[0].index], step):
         _part(data, stage, loops, (free[0].index, start, start + step))
-
-
-def _end(ends: Sequence[Affine], values: Mapping[str, int]) -> int:
-    """About where a range ends, unknown indices being 0."""
-    return max(end.evaluate({**dict.fromkeys(end.names(), 0), **values}) for end in ends)
 
 
 def _part(data: _Data, stage: Stage, loops: Mapping[int, tuple[str, int]], window: tuple[str, int, int] | None) -> None:
     binding = bind_indices(stage, {position: name for position, (name, _) in loops.items()})
     known: dict[str, Any] = dict(loops.values())
     for name, affine in binding.bound.items():
-        known[name] = _integer(data, affine, known)
+        known[name] = integer(data.sizes, affine, known)
     allowed = frozenset(data.program.permissions) & data.used
-    grid = _Grid(known, np.array(True), 0, allowed)
+    grid = Grid(known, np.array(True), 0, allowed)
     for found in stage.ranges:
         if found.index not in binding.bound:
-            grid = _entered(data, grid, found, window)
+            grid = entered(data.sizes, grid, found, window)
     mask = grid.mask
     for condition in binding.conditions:
-        left, right = (_integer(data, side, grid.values) for side in (condition.left, condition.right))
+        left, right = (integer(data.sizes, side, grid.values) for side in (condition.left, condition.right))
         mask = mask & {"<": np.less, "<=": np.less_equal, "==": np.equal, "!=": np.not_equal, ">=": np.greater_equal,
                        ">": np.greater}[condition.op](left, right)  # fmt: skip
     value = run(_value(data, stage.value, replace(grid, mask=mask)))
     value = _kept(data, stage, value, allowed)
     shape = np.broadcast_shapes(mask.shape, np.shape(value.value))
     wanted = np.broadcast_to(mask, shape)
-    at = [np.broadcast_to(_integer(data, left, grid.values), shape) - low
+    at = [np.broadcast_to(integer(data.sizes, left, grid.values), shape) - low
           for left, low in zip(stage.lefts, data.first[stage.tensor], strict=True)]  # fmt: skip
     held = data.tensors[stage.tensor]
     for array, new in ((held.value, value.value), (held.error, value.error), (held.slack, value.slack)):
@@ -200,42 +187,12 @@ def _kept(data: _Data, stage: Stage, value: Inexact, allowed: frozenset[str]) ->
     return value
 
 
-def _integer(data: _Data, affine: Affine, values: Mapping[str, Any]) -> Any:
-    """An index expression on arrays of index values."""
-    total: Any = affine.constant
-    for term, factor in affine.terms:
-        if isinstance(term, str):
-            total = total + factor * (values[term] if term in values else data.sizes[term])
-            continue
-        inner = _integer(data, term.numerator, values)
-        total = total + factor * (inner // term.divisor if term.kind == "//" else inner % term.divisor)
-    return total
-
-
-def _entered(data: _Data, grid: _Grid, found: Range, window: tuple[str, int, int] | None = None) -> _Grid:
-    """The grid with one more index, along an axis of its own at the end; *window*: an index, and what of it to keep."""
-    values = {n: v[..., None] if isinstance(v, np.ndarray) else v for n, v in grid.values.items()}
-    lows = [np.asarray(_integer(data, a, values)) for a in found.lower]
-    highs = [np.asarray(_integer(data, b, values)) for b in found.upper]
-    low, high = lows[0], highs[0]
-    for other in lows[1:]:
-        low = np.maximum(low, other)
-    for other in highs[1:]:
-        high = np.minimum(high, other)
-    start, stop = (int(low.min()), int(high.max())) if low.size and high.size else (0, 0)
-    if window is not None and window[0] == found.index:
-        start, stop = max(start, window[1]), min(stop, window[2])
-    index = np.arange(start, max(start, stop)).reshape((1,) * grid.rank + (-1,))
-    mask = grid.mask[..., None] & (index >= low) & (index < high)
-    return _Grid({**values, found.index: index}, mask, grid.rank + 1, grid.allowed)
-
-
-def _value(data: _Data, node: Expr, grid: _Grid) -> Deep[Inexact]:
+def _value(data: _Data, node: Expr, grid: Grid) -> Deep[Inexact]:
     match node:
         case Const():
             return Inexact(np.float64(node.value))
         case Index():
-            return given(_integer(data, node.affine, grid.values))
+            return given(integer(data.sizes, node.affine, grid.values))
         case Scalar():
             return Inexact(np.float64(data.scalars[node.name]))
         case Allow():
@@ -303,7 +260,7 @@ def _chosen(test: Inexact, then: Inexact, other: Inexact) -> Inexact:
     return Inexact(np.where(first, then.value, other.value), error, slack)
 
 
-def _binary(node: Binary, a: Inexact, b: Inexact, grid: _Grid) -> Inexact:
+def _binary(node: Binary, a: Inexact, b: Inexact, grid: Grid) -> Inexact:
     if node.op in ("+", "-"):
         result = combined(node.op, a, b)
         if "contract" in grid.allowed and node.dtype.is_float:
@@ -352,7 +309,7 @@ def _cast(node: Cast, x: Inexact) -> Inexact:
     return rounded(x, target)
 
 
-def _read(data: _Data, node: Read, grid: _Grid) -> Deep[Inexact]:
+def _read(data: _Data, node: Read, grid: Grid) -> Deep[Inexact]:
     held = data.tensors[node.tensor]
     at: list[Any] = []
     moved: Any = np.asarray(False)
@@ -375,26 +332,20 @@ def _read(data: _Data, node: Read, grid: _Grid) -> Deep[Inexact]:
     return Inexact(parts[0], error, np.where(unknown, np.inf, parts[2]))
 
 
-def _reduce(data: _Data, node: Reduce, grid: _Grid) -> Deep[Inexact]:
+def _reduce(data: _Data, node: Reduce, grid: Grid) -> Deep[Inexact]:
     inner = grid
     for found in node.ranges:
-        inner = _entered(data, inner, found)
+        inner = entered(data.sizes, inner, found)
     allowed = grid.allowed | (frozenset(node.permissions) & data.used)
     term = yield _value(data, node.body, replace(inner, allowed=allowed))
     axes = tuple(range(grid.rank, inner.rank))
     shape = inner.mask.shape
-    value, error, slack = (np.broadcast_to(_spread(p, inner.rank), shape) for p in (term.value, term.error, term.slack))
+    value, error, slack = (np.broadcast_to(spread(p, inner.rank), shape) for p in (term.value, term.error, term.slack))
     body = node.body
     while isinstance(body, Allow):
         body = body.operand
-    spread = Inexact(value, error, slack)
+    terms = Inexact(value, error, slack)
     if "contract" in allowed and node.op == "sum" and node.dtype.is_float and _may_be_product(body):
-        spread = Inexact(value, off(True, error + _half(spread, node)), slack)
+        terms = Inexact(value, off(True, error + _half(terms, node)), slack)
     free = "reassociate" in allowed and node.order.kind in ("ascending", "lanes", "blocks") and node.dtype.is_float
-    return summed(node, spread, inner.mask, axes, free)
-
-
-def _spread(value: Any, rank: int) -> Any:
-    """A value with axes at its end for indices that it does not have."""
-    array = np.asarray(value)
-    return array if array.ndim in (0, rank) else array.reshape(array.shape + (1,) * (rank - array.ndim))
+    return summed(node, terms, inner.mask, axes, free)

@@ -75,6 +75,7 @@ def parts_of(formula: Formula) -> tuple[Formula, ...]:
 
 
 def names_in(formula: Formula) -> set[str]:
+    """The names that a condition mentions."""
     if isinstance(formula, Comparison):
         return {*formula.left.names(), *formula.right.names()}
     return {n for part in formula.parts for n in names_in(part)}
