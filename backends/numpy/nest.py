@@ -45,14 +45,21 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
         body.line(f"# {line}".rstrip())
     bind_arguments(program, names, body)
     layouts = {node.tensor: node.storage for node in allocs if _laid_out(node.storage)}
-    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts, shapes=shapes)
+    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts, shapes=shapes, whole=set(_at_root(tree)))
     for tensor, storage in layouts.items():
         body.line(f"{names[_at(tensor)]} = {_places_text(program, tensor, storage)}")
     for name, tensor in program.tensors.items():
         if tensor.role in ("input", "constant") or name in private:
             continue
         outer.allocate(name)
-    for name in _outside(program, tree, private):
+    whole = _at_root(tree)
+    for name in whole:
+        # One buffer for everything, wherever in the text its mark stands.
+        for position, extent in enumerate(shapes[name]):
+            low, high = (outer.ends(word, ends) for word, ends in zip(*_ends(extent), strict=True))
+            body.line(f"{names[f'{name} low {position}']}, {names[f'{name} high {position}']} = {low}, {high}")
+        outer.allocate(name)
+    for name in _outside(program, tree, private - set(whole)):
         # Such a read has no element to find: what is beyond the shape, or a branch not taken.
         for position in range(program.tensors[name].rank):
             body.line(f"{names[f'{name} low {position}']} = {names[f'{name} high {position}']} = 0")
@@ -71,6 +78,23 @@ def _allocs(nodes: Sequence[Node]) -> list[Alloc]:
         if not isinstance(node, Leaf):
             found += _allocs(node.body)
     return found
+
+
+def _at_root(tree: Sequence[Node]) -> list[str]:
+    """The tensors with a buffer outside every loop."""
+    found: dict[str, None] = {}
+    stack = list(tree)
+    while stack:
+        node = stack.pop(0)
+        if isinstance(node, Alloc):
+            found[node.tensor] = None
+            stack = [*node.body, *stack]
+    return list(found)
+
+
+def _ends(extent: Extent) -> tuple[tuple[str, str], tuple[tuple[Affine, ...], tuple[Affine, ...]]]:
+    """The words that join the ends of a dimension, and those: lower, upper."""
+    return (extent.low_word, extent.high_word), (extent.lower, extent.upper)
 
 
 def _outside(program: Program, tree: Sequence[Node], private: set[str]) -> list[str]:
@@ -130,6 +154,8 @@ class Emission(Expressions):
     layouts: Mapping[str, Storage] = field(default_factory=dict[str, Storage])
     # The shapes of tensors with buffers of their own: a buffer holds a part, and what is beyond the shape is elsewhere.
     shapes: Mapping[str, tuple[Extent, ...]] = field(default_factory=dict[str, "tuple[Extent, ...]"])
+    # Those with a buffer outside every loop, which others inside may hide for a while.
+    whole: set[str] = field(default_factory=set[str])
 
     def within_shape(self, node: Read, dimension: int, value: Value, size: str) -> list[str]:
         if node.tensor not in self.shapes:
@@ -250,12 +276,25 @@ def _write(outer: Emission, nodes: Sequence[Node], bounds: Bounds, around: tuple
                 writer.indent += 1
                 _write(outer, node.body, bounds, (*around, node.index), inside)
                 writer.indent = depth
+            case Alloc() if not around:
+                _write(outer, node.body, bounds, around, known)
             case Alloc():
+                ends = [
+                    names[f"{node.tensor} {end} {p}"]
+                    for p in range(program.tensors[node.tensor].rank)
+                    for end in ("low", "high")
+                ]
+                held = ", ".join([names[node.tensor], *ends])
+                kept = names.fresh(f"{node.tensor}_outside") if node.tensor in outer.whole else None
+                if kept is not None:
+                    writer.line(f"{kept} = {held}{'' if ends else ','}")
                 for position, (low, high) in enumerate(_box(program, node, bounds, around, known)):
                     writer.line(f"{names[f'{node.tensor} low {position}']} = {low}")
                     writer.line(f"{names[f'{node.tensor} high {position}']} = {high}")
                 outer.allocate(node.tensor)
                 _write(outer, node.body, bounds, around, known)
+                if kept is not None:
+                    writer.line(f"{held}{'' if ends else ','} = {kept}")
 
 
 def _box(

@@ -62,6 +62,11 @@ LEGAL = {
         "kernel k(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] + (X[i - 1] else 0) }",
         (("split", "Y.i", 4), ("cache_read", "X", "Y.io"), ("cache_read", "X_cache", "Y.io")), set(),
     ),
+    "one buffer for all, filled before its mark": (
+        "kernel k(X: f32[N]) -> (Y: f32[N]) where N >= 1 {"
+        " T[i in 0..N // 2] = X[i] + 1\n T[i in N // 2..N] = X[i] * 2\n Y[i] = T[N - 1 - i] + T[i] }",
+        (("store", "T", None, "", "(i) -> (i // 2, i % 2)"), ("specialise", "N <= 3"), ("compute_root", "T#1")), set(),
+    ),
     "what lies beyond a private tensor": (
         "kernel k(A: f32[M, N]) -> (Y: f32[N], Z: f32) where N >= 1, M >= 1 {"
         " T[i in 0..M, j in 0..N] = A[i, j] * 2\n"
