@@ -54,7 +54,7 @@ class Step:
             if name in PLAIN:
                 shown.append(_shown(argument))
             elif argument not in (None, "", 0, ()):
-                shown.append(f"{name}={_shown(argument)}")
+                shown.append(f"{name}={_folded(argument) if name == 'fold' else _shown(argument)}")
         return f"{self.name}({', '.join(shown)})"
 
 
@@ -62,6 +62,12 @@ def _shown(argument: Argument) -> str:
     if isinstance(argument, (tuple, list)):
         return f"({', '.join(_shown(a) for a in argument)})"
     return str(argument)
+
+
+def _folded(pairs: Any) -> str:
+    """What is folded, as a caller writes it; as it is where it is ill-formed."""
+    formed = isinstance(pairs, (tuple, list)) and all(isinstance(p, (tuple, list)) and len(p) == 2 for p in pairs)
+    return f"{{{', '.join(f'{d}: {n}' for d, n in pairs)}}}" if formed else _shown(pairs)
 
 
 def alternatives(state: State, step: Step) -> list[list[Step]]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import islpy as isl
 
-from .quasiaffine import Affine, All, Comparison, Division, Formula, Some
+from .isl_text import map_text, set_text
+from .quasiaffine import Affine, All, Comparison, Formula, Some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
 # About a quarter of a second of isl on an ordinary core; the queries of ordinary kernels need a hundredth of it.
 OPERATIONS = 1_000_000
@@ -73,33 +74,6 @@ def decide(question: Callable[[], T]) -> T:
         return question()
 
 
-def affine_text(expression: Affine, tokens: Mapping[str, str]) -> str:
-    """isl's text of an expression; *tokens* are the words that stand for its names."""
-    parts = [str(expression.constant)]
-    for term, factor in expression.terms:
-        if isinstance(term, Division):
-            inner = affine_text(term.numerator, tokens)
-            if term.kind == "//":
-                parts.append(f"{factor}*floor(({inner})/{term.divisor})")
-            else:
-                parts.append(f"{factor}*(({inner}) mod {term.divisor})")
-        else:
-            parts.append(f"{factor}*{tokens[term]}")
-    return " + ".join(parts)
-
-
-def formula_text(formula: Formula, tokens: Mapping[str, str]) -> str:
-    """isl's text of a condition."""
-    match formula:
-        case All(parts):
-            return " and ".join(f"({formula_text(p, tokens)})" for p in parts) or "1 = 1"
-        case Some(parts):
-            return " or ".join(f"({formula_text(p, tokens)})" for p in parts) or "1 = 0"
-        case Comparison(op, left, right):
-            sign = "=" if op == "==" else op
-            return f"{affine_text(left, tokens)} {sign} {affine_text(right, tokens)}"
-
-
 def _parsed(kind: Callable[[str], T], text: str) -> T:
     """The set or map of a text. Where the budget ends inside the text, isl calls that a syntax error.
 
@@ -121,10 +95,59 @@ def _parsed(kind: Callable[[str], T], text: str) -> T:
         raise UndecidedError from error
 
 
+def _comparisons(formula: Formula) -> list[Comparison] | None:
+    """The comparisons that all have to hold, where a formula is no more than that and nothing in it is divided."""
+    match formula:
+        case Comparison(op, left, right):
+            return [formula] if op != "!=" and _undivided(left) and _undivided(right) else None
+        case All(parts):
+            found = [_comparisons(part) for part in parts]
+            return None if None in found else [c for comparisons in found for c in comparisons or ()]
+        case Some():
+            return None
+
+
+def _undivided(expression: Affine) -> bool:
+    return all(isinstance(term, str) for term, _ in expression.terms)
+
+
+Places = dict[str, tuple[isl.dim_type, int]]
+
+
+def _constraint(local: isl.LocalSpace, places: Places, found: Comparison) -> isl.Constraint:
+    """A comparison without divisions; *places*: the dimension of each name."""
+    rising = found.op in ("<", "<=")
+    difference = found.right - found.left if rising else found.left - found.right
+    kind = isl.Constraint.alloc_equality if found.op == "==" else isl.Constraint.alloc_inequality
+    constraint = kind(local)
+    for name, factor in difference.terms:
+        constraint = constraint.set_coefficient_val(*places[str(name)], _val(factor))
+    return constraint.set_constant_val(_val(difference.constant - (found.op in ("<", ">"))))
+
+
+def _val(number: int) -> isl.Val:
+    # A machine word goes in as it is, a greater number as text.
+    return isl.Val(number if number.bit_length() < 63 else str(number))
+
+
+def _places(params: Sequence[str], names: Sequence[str], kind: isl.dim_type) -> Places:
+    return {n: (k, i) for k, group in ((isl.dim_type.param, params), (kind, names)) for i, n in enumerate(group)}
+
+
 @lru_cache(maxsize=8192)
-def _read_set(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Set:
+def _set(params: tuple[str, ...], names: tuple[str, ...], formula: Formula) -> isl.Set:
     with budget():
-        result = _parsed(isl.Set, text)
+        comparisons = _comparisons(formula)
+        if comparisons is None:
+            result = _parsed(isl.Set, set_text(params, names, formula))
+        else:
+            # Constraint by constraint: four times as fast as isl reads them from a text.
+            space = isl.Space.set_alloc(isl.DEFAULT_CONTEXT, len(params), len(names))
+            local, places = isl.LocalSpace.from_space(space), _places(params, names, isl.dim_type.set)
+            points = isl.BasicSet.universe(space)
+            for comparison in comparisons:
+                points = points.add_constraint(_constraint(local, places, comparison))
+            result = isl.Set.from_basic_set(points)
     for position, name in enumerate(params):
         result = result.set_dim_name(isl.dim_type.param, position, name)
     for position, name in enumerate(names):
@@ -133,9 +156,27 @@ def _read_set(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl
 
 
 @lru_cache(maxsize=8192)
-def _read_map(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl.Map:
+def _map(
+    params: tuple[str, ...],
+    names: tuple[str, ...],
+    images: tuple[Affine, ...],
+    formula: Formula,
+    free: tuple[str, ...],
+) -> isl.Map:
     with budget():
-        result = _parsed(isl.Map, text)
+        comparisons = None if free or not all(map(_undivided, images)) else _comparisons(formula)
+        if comparisons is None:
+            result = _parsed(isl.Map, map_text(params, names, images, formula, free))
+        else:
+            space = isl.Space.alloc(isl.DEFAULT_CONTEXT, len(params), len(names), len(images))
+            local, places = isl.LocalSpace.from_space(space), _places(params, names, isl.dim_type.in_)
+            pairs = isl.BasicMap.universe(space)
+            for position, image in enumerate(images):
+                same = _constraint(local, places, Comparison("==", image, Affine()))
+                pairs = pairs.add_constraint(same.set_coefficient_val(isl.dim_type.out, position, isl.Val(-1)))
+            for comparison in comparisons:
+                pairs = pairs.add_constraint(_constraint(local, places, comparison))
+            result = isl.Map.from_basic_map(pairs)
     for position, name in enumerate(params):
         result = result.set_dim_name(isl.dim_type.param, position, name)
     for position, name in enumerate(names):
@@ -145,21 +186,13 @@ def _read_map(text: str, params: tuple[str, ...], names: tuple[str, ...]) -> isl
 
 def forget() -> None:
     """Empty the memo (for timing)."""
-    _read_set.cache_clear()
-    _read_map.cache_clear()
-
-
-def _tokens(params: Sequence[str], names: Sequence[str], free: Sequence[str] = ()) -> dict[str, str]:
-    # Words of our own: any name will do, isl's words (mod, floor, and, ...) and `C.i` among them.
-    groups = (("p", params), ("i", names), ("e", free))
-    return {name: f"{letter}{position}" for letter, group in groups for position, name in enumerate(group)}
+    _set.cache_clear()
+    _map.cache_clear()
 
 
 def make_set(params: Sequence[str], names: Sequence[str], formula: Formula, tuple_name: str = "") -> isl.Set:
     """`[params] -> { tuple_name[names] : formula }`."""
-    tokens = _tokens(params, names)
-    head = f"[{', '.join(tokens[n] for n in params)}] -> {{ [{', '.join(tokens[n] for n in names)}] : "
-    result = _read_set(head + formula_text(formula, tokens) + " }", tuple(params), tuple(names))
+    result = _set(tuple(params), tuple(names), formula)
     return result.set_tuple_name(tuple_name) if tuple_name else result
 
 
@@ -176,17 +209,7 @@ def make_map(
 
     *free* names further integers that the formula bounds and the images may mention.
     """
-    tokens = _tokens(params, names, free)
-    head = f"[{', '.join(tokens[n] for n in params)}] -> {{ [{', '.join(tokens[n] for n in names)}] -> "
-    body = formula_text(formula, tokens)
-    outputs = ", ".join(affine_text(image, tokens) for image in images)
-    if free:
-        # The outputs become dimensions of their own, so that they may mention the free names.
-        fresh = [f"o{position}" for position in range(len(images))]
-        equal = " and ".join(f"{f} = {affine_text(e, tokens)}" for f, e in zip(fresh, images, strict=True))
-        outputs = ", ".join(fresh)
-        body = f"exists {', '.join(tokens[n] for n in free)} : ({body}){' and ' + equal if equal else ''}"
-    result = _read_map(f"{head}[{outputs}] : {body} }}", tuple(params), tuple(names))
+    result = _map(tuple(params), tuple(names), tuple(images), formula, tuple(free))
     if source:
         result = result.set_tuple_name(isl.dim_type.in_, source)
     return result.set_tuple_name(isl.dim_type.out, target) if target else result

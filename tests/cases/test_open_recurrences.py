@@ -30,6 +30,30 @@ kernel m(x: i32[N]) -> (y: i32[N]) {
     assert run(text, x=i32([1, 2, 3, 4, 5])).tolist() == [6, 6, 6, 10, 11]
 
 
+IN_PLACE = """
+kernel m(x: i32[N]) -> (y: i32[N]) {
+    U[0, i in 0..N] = x[i]
+    U[1, i in 0..N] = U[0, i] + U[0, PARTNER]
+    y[i] = U[1, i]
+}
+"""
+
+
+def test_open_12_storage_is_not_reused_under_a_cell_still_to_be_read() -> None:
+    schedule = tw.Schedule(kernel_of(IN_PLACE.replace("PARTNER", "N - 1 - i")))
+    with tw.testing.refused("dependence", "before U[1, i] has read the old U[0, i]") as caught:
+        schedule.store("U", fold={0: 1})
+    assert caught.refusal.witness is not None
+    assert caught.refusal.remedy == "store(U, fold={0: 2})"
+
+
+def test_open_12_storage_is_reused_where_each_cell_reads_itself_alone() -> None:
+    schedule = tw.Schedule(kernel_of(IN_PLACE.replace("PARTNER", "i")))
+    schedule.store("U", fold={0: 1})
+    schedule.parallel("U#2.i")
+    assert np.asarray(tw.compile(schedule.kernel, schedule)(i32([1, 2, 3, 4]))).tolist() == [2, 4, 6, 8]
+
+
 def test_open_14_producer_read_at_a_stride() -> None:
     text = """
 kernel p1(A: i32[15]) -> (C: i32[5, 3]) {

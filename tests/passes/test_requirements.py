@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
@@ -255,3 +256,18 @@ def test_r5_2_13_partial_sums_are_merged_in_one_order():
     blocks = kernel("kernel total(X: f32[N]) -> (y: f32) { y = sum(i, blocks=4) X[i] }")
     X = np.random.default_rng(0).standard_normal(33).astype(np.float32)
     assert same_bits(np.asarray(tw.compile(made.kernel, made)(X)), np.asarray(blocks(X)))
+
+
+def test_r5_2_13_the_totals_of_every_order_of_arrival_are_listed():
+    # Eight partial sums of a row made from integers alone: 40,320 orders, three totals, one ulp apart.
+    h = (np.arange(1, 4097, dtype=np.uint64) * 2654435761) % 2**32
+    signs = 1.0 - 2.0 * ((h >> 19) & 1)
+    row = (signs * 0.5 ** ((h >> 20) & 3) * (1 + (h >> 25) / 128)).astype(np.float32)
+    partials = np.array([np.add.accumulate(part * part)[-1] for part in row.reshape(8, 512)])
+    found = tw.testing.merge_orders(partials)
+    assert list(found.values()) == [1216, 33160, 5944]
+    values = list(found)
+    assert all(np.nextafter(a, np.float32(np.inf)) == b for a, b in itertools.pairwise(values))
+    assert tw.testing.merge_orders(np.float32([1, 2, 4])) == {np.float32(7): 6}
+    with pytest.raises(ValueError, match="1 to 16 numbers"):
+        tw.testing.merge_orders(np.ones(17, np.float32))

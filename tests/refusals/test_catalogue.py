@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import re
@@ -16,7 +17,7 @@ from tilewright.compiler.ir.quasiaffine import holds
 from tilewright.compiler.ir.span import Span
 from tilewright.passes.refusal import Place, Refusal, Witness
 
-from .entries import ENTRIES, FOLDER, RULES, Entry, Written, each, kernel_of, met, take
+from .entries import ENTRIES, FOLDER, RULES, Entry, each, kernel_of, met, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,20 +72,25 @@ def test_steps_that_are_named_as_legal_are(entry: Entry) -> None:
     remedy = met(entry).error.refusal.remedy or ""
     one_of = re.fullmatch(r"(\w+) one of (.*)", remedy)
     if one_of:
-        choices = [[(one_of[1], [name])] for name in one_of[2].split(", ")]
+        choices = [[(one_of[1], [name], {})] for name in one_of[2].split(", ")]
     elif all(re.fullmatch(STEP, part) for part in remedy.split(", then ")):
         choices = [[written(part) for part in remedy.split(", then ")]]
     else:
         return  # words, not steps
     for steps in choices:
         schedule = tw.Schedule(kernel_of(entry.text, entry.kernel))
-        take(schedule, [*entry.steps[:-1], *steps])
+        take(schedule, entry.steps[:-1])
+        for name, arguments, named in steps:
+            getattr(schedule, name)(*arguments, **named)
 
 
-def written(text: str) -> Written:
-    """The step that prints as `skew(A.j, A.i, 1)`."""
+def written(text: str) -> tuple[str, list[Any], dict[str, Any]]:
+    """The step that prints as `skew(A.j, A.i, 1)` or `store(B, at=root, fold={0: 3})`."""
     name, _, arguments = text.rstrip(")").partition("(")
-    return name, [int(a) if a.lstrip("-").isdigit() else a for a in arguments.split(", ")]
+    parts = re.findall(r"(?:(\w+)=)?(\{[^}]*\}|[^,{]+)(?:, |$)", arguments)
+    values = [ast.literal_eval(v) if re.fullmatch(r"-?\d+|\{.*\}", v) else v for _, v in parts]
+    named = {word: v for (word, _), v in zip(parts, values, strict=True) if word}
+    return name, values[: len(values) - len(named)], named
 
 
 # The twins.
