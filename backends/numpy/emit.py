@@ -14,13 +14,13 @@ from ...compiler.ir.expr import Read, postorder
 from ...compiler.ir.nest import loop_variable
 from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
 from ...compiler.ir.quasiaffine import Range
+from ..embed import helper_names, names_used, runtime_text
+from ..naming import Names, Writer
 from .axes import Axes
 from .elementary import function_text
-from .embed import names_used, runtime_text
-from .naming import Names
 from .reductions import StageEmitter
 from .stages import Carried, allocate, emit_stage
-from .text import Writer, constant_text, type_text
+from .text import constant_text, type_text
 
 
 def emit(program: Program) -> str:
@@ -32,7 +32,7 @@ def emit(program: Program) -> str:
     Raises:
         IllegalTransformError: a reduction has an order that this target does not have (rule target).
     """
-    names = Names(program, helper_names())
+    names = Names(program, helper_names("numpy"))
     body = Writer(indent=1)
     bind_arguments(program, names, body)
     _emit_order(program, program.order, names, body, {}, set())
@@ -40,12 +40,6 @@ def emit(program: Program) -> str:
     body.line("")
     body.line(f"return {', '.join(outputs)}")
     return module_text(program, names, "\n".join(body.lines))
-
-
-def helper_names() -> list[str]:
-    from . import runtime
-
-    return [n for n in vars(runtime) if not n.startswith("__")]
 
 
 def _signature(program: Program, names: Names) -> str:
@@ -166,8 +160,8 @@ def _emit_shared(
 def module_text(program: Program, names: Names, body: str) -> str:
     elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
     functions = "\n\n\n".join(function_text(s) for s in elementary)
-    used = names_used(f"{functions}\n\n\ndef body():\n{body}\n")
-    helpers = runtime_text(used)
+    used = names_used("numpy", f"{functions}\n\n\ndef body():\n{body}\n")
+    helpers = runtime_text("numpy", used)
     text = "\n\n\n".join(part for part in (helpers, functions) if part)
     signature = f'@np.errstate(all="ignore")\ndef {names.function}({_signature(program, names)}):'
     summary = program.documentation or f"The kernel {program.name}, as it is defined."

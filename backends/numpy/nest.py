@@ -17,11 +17,12 @@ from ...compiler.ir.storage import PLAIN, Storage
 from ...compiler.ir.trampoline import Deep, run
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, placed
 from ...passes.footprint import places_of, touched
+from ..embed import helper_names
+from ..naming import Names, Writer
 from .axes import Axes
-from .emit import bind_arguments, helper_names, module_text
+from .emit import bind_arguments, module_text
 from .expressions import Expressions
-from .naming import Names
-from .text import OR, Value, Writer, type_text
+from .text import OR, Value, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
     private = {node.tensor for node in allocs}
     shapes = {name: program.tensors[name].extents for name in private}
     program = replace(program, tensors={n: _boxed(t) if n in private else t for n, t in program.tensors.items()})
-    names = Names(program, helper_names())
+    names = Names(program, helper_names("numpy"))
     body = Writer(indent=1)
     for line in heading.splitlines():
         body.line(f"# {line}".rstrip())

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import Affine, Comparison, Some
 from .axes import Axes, substitution
-from .text import Value, Writer, index_strength
+from .text import Value, index_strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...compiler.ir.program import Extent, Program
-    from .naming import Names
+    from ..naming import Names, Writer
 
 
 @dataclass

@@ -9,14 +9,15 @@ from ...compiler.ir.expr import Allow, Cast, Expr, Read
 from ...compiler.ir.nest import bind_indices
 from ...compiler.ir.quasiaffine import NEGATED, Affine, Comparison, Range
 from ...compiler.ir.trampoline import run
+from ..naming import Writer
 from .axes import Axes
-from .text import Value, Writer, type_text
+from .text import Value, type_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Extent, Program, Stage
-    from .naming import Names
+    from ..naming import Names
 
 
 from .reductions import StageEmitter, joined_tests

@@ -1,9 +1,9 @@
-"""Pieces of emitted Python: lines, values with their axes, numbers and types."""
+"""Pieces of emitted NumPy: values with their axes, numbers and types."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,17 +37,6 @@ class Value:
     def within(self, strength: int) -> str:
         """The text as an operand of an operator of that strength."""
         return self.text if self.strength >= strength else f"({self.text})"
-
-
-@dataclass
-class Writer:
-    """Lines of Python, at an indentation."""
-
-    lines: list[str] = field(default_factory=list[str])
-    indent: int = 0
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text if text else "")
 
 
 def index_strength(affine: Affine) -> int:

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
-from ...compiler.ir.quasiaffine import TRUE, Affine, All, Comparison, Formula, Some
+from ...compiler.ir.quasiaffine import TRUE, Affine
+from ..embed import helper_names
 from ..lower.lower import lower_to_tiles
+from ..lower.printing import TilePrinter
 from ..lower.tile import (
     Dot,
     Elem,
@@ -26,12 +28,12 @@ from ..lower.tile import (
     Where,
     values_of,
 )
+from ..naming import Names, Writer
 from .axes import Axes
 from .casts import binary_text, cast_text, fma_text, unary_text
-from .emit import bind_arguments, helper_names, module_text
-from .naming import Names
+from .emit import bind_arguments, module_text
 from .nest import Emission
-from .text import Writer, constant_text
+from .text import constant_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +53,7 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> tuple[st
     Raises:
         IllegalTransformError: tiles cannot say the schedule (rules target, shape and rounding).
     """
-    names = Names(program, helper_names())
+    names = Names(program, helper_names("numpy"))
     tiles = lower_to_tiles(program, tree, lambda name: names[name])
     writer = Writer(indent=1)
     for line in heading.splitlines():
@@ -62,18 +64,15 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> tuple[st
         arrays.allocate(name)
     for axis in tiles.axes.values():
         writer.line(f"{names[axis.name]} = np.arange({axis.extent})")
-    _Printer(program, names, tiles, writer, arrays).body(tiles.body)
+    _Printer(program, names, writer, tiles, arrays).body(tiles.body)
     writer.line(f"return {', '.join(names[o] for o in program.outputs)}")
     leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
     return module_text(program, names, "\n".join(writer.lines)), tuple(sorted(leans))
 
 
 @dataclass
-class _Printer:
-    program: Program
-    names: Names
+class _Printer(TilePrinter):
     tiles: Tiles
-    writer: Writer
     arrays: Emission
     # The loads of the statement at hand: their text, and the name that each has got.
     loads: dict[str, str] = field(default_factory=dict[str, str])
@@ -139,43 +138,6 @@ class _Printer:
         elif set(value.axes) != set(stmt.axes):
             text = f"np.broadcast_to({text}, {shape})"
         self.writer.line(f"{name} = {text}")
-
-    # ---- integers and conditions
-
-    def integer(self, affine: Affine, axes: Sequence[str]) -> str:
-        """An index expression, its axes spread over those of the whole."""
-        words = {n: self.lane(n, axes) if n in self.tiles.axes else self.names[n] for n in affine.names()}
-        return str(affine.renamed(words))
-
-    def lane(self, axis: str, axes: Sequence[str]) -> str:
-        name = self.names[axis]
-        if len(axes) == 1:
-            return name
-        return f"{name}[{', '.join(':' if a == axis else 'None' for a in axes)}]"
-
-    def condition(self, formula: Formula, axes: Sequence[str]) -> str:
-        match formula:
-            case Comparison():
-                return self.comparison(formula, axes)
-            case All(parts) | Some(parts):
-                sign = " & " if isinstance(formula, All) else " | "
-                texts = [self.condition(p, axes) for p in parts]
-                if len(texts) == 1:
-                    return texts[0]
-                return sign.join(f"({t})" for t in texts) if texts else str(isinstance(formula, All))
-
-    def comparison(self, found: Comparison, axes: Sequence[str]) -> str:
-        """`a < b` with every term on the side where it is positive."""
-        both = found.left - found.right
-        more = Affine(tuple((t, c) for t, c in both.terms if c > 0))
-        less = Affine(tuple((t, -c) for t, c in both.terms if c < 0))
-        if found.op != ">=":
-            return f"{self.integer(more + both.constant, axes)} {found.op} {self.integer(less, axes)}"
-        if both.constant < 0 and less == Affine():
-            return f"{self.integer(more, axes)} >= {-both.constant}"
-        if both.constant == -1:
-            return f"{self.integer(less, axes)} < {self.integer(more, axes)}"
-        return f"{self.integer(less, axes)} <= {self.integer(more + both.constant, axes)}"
 
     # ---- values
 

@@ -8,9 +8,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tilewright.backends.embed import names_used, runtime_text
 from tilewright.backends.numpy import runtime
 from tilewright.backends.numpy.casts import binary_text, cast_text, fma_text, unary_text
-from tilewright.backends.numpy.embed import names_used, runtime_text
 from tilewright.compiler.ir import scalar
 from tilewright.compiler.ir.dtype import BF16, BOOL, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, DType
 
@@ -31,7 +31,7 @@ def _quiet():
 def evaluate(text: str, **arrays: Any) -> Any:
     """Run an expression as an emitted module would: with copies of the functions it names, and no others."""
     space: dict[str, Any] = {"np": np, "ml_dtypes": ml_dtypes}
-    exec(runtime_text(names_used(text)), space)
+    exec(runtime_text("numpy", names_used("numpy", text)), space)
     return eval(text, {**space, **arrays})
 
 
@@ -313,8 +313,8 @@ def test_least_and_greatest_of_nan_and_zeros_in_every_lane(dtype: DType) -> None
 
 
 def test_embedded_text_is_closed_and_in_file_order() -> None:
-    text = runtime_text({"fma_bf16", "minimum"})
-    assert names_used(text) == {"to_bf16", "f64_to_odd_f32", "f64_to_bf16", "two_sum", "odd_sum"}
+    text = runtime_text("numpy", {"fma_bf16", "minimum"})
+    assert names_used("numpy", text) == {"to_bf16", "f64_to_odd_f32", "f64_to_bf16", "two_sum", "odd_sum"}
     order = [line.split("(")[0] for line in text.splitlines() if line.startswith("def ")]
     assert order == [
         "def to_bf16",
@@ -325,9 +325,9 @@ def test_embedded_text_is_closed_and_in_file_order() -> None:
         "def odd_sum",
         "def fma_bf16",
     ]
-    assert runtime_text(set()) == ""
+    assert runtime_text("numpy", set()) == ""
     with pytest.raises(ValueError, match="no run-time function nonsense"):
-        runtime_text({"nonsense"})
+        runtime_text("numpy", {"nonsense"})
 
 
 def test_texts() -> None:

@@ -13,8 +13,9 @@ import ml_dtypes
 import mpmath
 import numpy as np
 import pytest
-from tilewright.backends.numpy.elementary import function_name, function_text
-from tilewright.backends.numpy.embed import names_used, runtime_text
+from tilewright.backends.elementary import function_name
+from tilewright.backends.embed import names_used, runtime_text
+from tilewright.backends.numpy.elementary import function_text
 from tilewright.compiler.ir.dtype import BF16, F32, F64
 from tilewright.compiler.ir.elementary import FUNCTIONS, evaluate, sequence
 from tilewright.compiler.ir.elementary.parts import two_over_pi
@@ -101,7 +102,7 @@ def numpy_function(name: str, dtype: DType) -> Callable[[Any], Any]:
     """The printed function, in a module of its own."""
     text = function_text(sequence(name, dtype))
     module: dict[str, Any] = {}
-    exec(f"import numpy as np\n\n\n{runtime_text(names_used(text))}\n\n\n{text}\n", module)
+    exec(f"import numpy as np\n\n\n{runtime_text('numpy', names_used('numpy', text))}\n\n\n{text}\n", module)
     function = module[function_name(sequence(name, dtype))]
 
     def quiet(x: Any) -> Any:

@@ -1,21 +1,25 @@
-"""Python names for a program's names."""
+"""Emitted Python: names for a program's names, and lines."""
 
 from __future__ import annotations
 
 import builtins
 import keyword
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.elementary import FUNCTIONS
+from ..compiler.ir.elementary import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...compiler.ir.program import Program
+    from ..compiler.ir.program import Program
 
 _TAKEN = frozenset(
-    (*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "np", "ml_dtypes", "re", "annotations")
+    (
+        *(*keyword.kwlist, *keyword.softkwlist, *dir(builtins)),
+        *("np", "ml_dtypes", "re", "annotations", "tl", "torch", "triton"),
+    )
 ) | frozenset(f"{f}_{t}" for f in FUNCTIONS for t in ("f32", "f64"))
 
 
@@ -59,3 +63,14 @@ class Names:
             name = f"{base}_{number}" if number > 1 else f"{base}_"
         self._taken.add(name)
         return name
+
+
+@dataclass
+class Writer:
+    """Lines of Python, at an indentation."""
+
+    lines: list[str] = field(default_factory=list[str])
+    indent: int = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text if text else "")
