@@ -51,7 +51,7 @@ def bind(program: Program, args: Sequence[Any], keywords: Mapping[str, Any], out
         ArgumentError: an argument is missing, unknown, of another type, rank or size, or a promise of the kernel
             does not hold; an output array does not fit, cannot be written, or shares memory.
     """
-    given = _named(program, args, keywords)
+    given = named(program, args, keywords)
     arrays: dict[str, Array] = {}
     scalars: dict[str, Number] = {}
     for name in program.parameters:
@@ -66,7 +66,12 @@ def bind(program: Program, args: Sequence[Any], keywords: Mapping[str, Any], out
     return Bound(arrays, scalars, sizes, outputs)
 
 
-def _named(program: Program, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+def named(program: Program, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by name.
+
+    Raises:
+        ArgumentError: one is missing, unknown, or given twice.
+    """
     if len(args) > len(program.parameters):
         shown = ", ".join(program.parameters)
         raise ArgumentError(

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..backends.numpy.load import load_function
+from ..backends.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..backends.numpy.tiles import emit_tiles
+from ..backends.triton.ahead import capacities
+from ..backends.triton.emit import emit_triton
 from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.verify import Certificate, verify
@@ -18,20 +20,21 @@ from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
 from .kernel import Kernel, call_with
+from .tensors import call_with_tensors
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..backends.triton.ahead import Capacity
+    from ..backends.triton.launch import Launch
     from .arguments import Array
-    from .ir.program import Program
     from .ir.quasiaffine import Formula
-    from .ir.tree import Node
     from .schedule import Schedule
     from .step import Step
 
 
-TARGETS = ("numpy", "tiles")
+TARGETS = ("numpy", "tiles", "triton")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +52,8 @@ class CompiledKernel:
     certificate: Certificate | None = None
     # Permissions that the target's own operations lean on, beside those of the schedule.
     leans: tuple[str, ...] = ()
+    # The kernels of a Triton module, in the order in which they run.
+    launches: tuple[Launch, ...] = ()
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -69,6 +74,19 @@ class CompiledKernel:
     def permissions(self) -> frozenset[str]:
         """The permissions that are used."""
         return frozenset((*(self.certificate.permissions if self.certificate else ()), *self.leans))
+
+    def capacity(self, arch: int = 90, *, aligned: bool = True) -> tuple[Capacity, ...]:
+        """What each Triton kernel takes of a multiprocessor, compiled ahead of time (no GPU is needed).
+
+        *arch*: 80 for sm_80, 90 for sm_90. *aligned*: tensors and sizes are divisible by 16.
+
+        Raises:
+            ValueError: the target is not triton.
+            ImportError: there is no Triton.
+        """
+        if self.target != "triton":
+            raise ValueError(f"the target {self.target} compiles no kernels for a GPU")
+        return capacities(self.source, self.kernel.name, self.launches, arch, aligned)
 
     def error_bound(self, /, *args: Any, **keywords: Any) -> Array | tuple[Array, ...]:
         """For these inputs a bound on how far each element of the outputs may lie from the defined one, as f64.
@@ -121,7 +139,12 @@ class CompiledKernel:
         return True
 
     def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
-        """Compute the outputs; arguments and errors are those of the kernel itself."""
+        """Compute the outputs; arguments and errors are those of the kernel itself.
+
+        For the target triton they are torch tensors on one GPU; *out* may be tensors to write to.
+        """
+        if self.target == "triton":
+            return call_with_tensors(self.kernel.program, self._function, args, keywords, out)
         return call_with(self.kernel.program, self._function, args, keywords, out)
 
 
@@ -134,26 +157,24 @@ def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
         yield from names_of_conditions(part)
 
 
-def _emitted(program: Program, tree: tuple[Node, ...], heading: str, target: str) -> tuple[str, tuple[str, ...]]:
-    """The text of a scheduled program, and the permissions that it leans on."""
-    if target == "tiles":
-        return emit_tiles(program, tree, heading)
-    return emit_nest(program, tree, heading), ()
-
-
-def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy") -> CompiledKernel:
+def compile(
+    kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy", *, warps: int | None = None
+) -> CompiledKernel:
     """Compile a kernel, in the order of a schedule (None: the definition, vectorised).
 
-    *target*: numpy, loop by loop; or tiles, NumPy too, with each statement under block loops as one operation on a
-    small array: what a GPU is given, to be read and run anywhere.
+    *target*: numpy, loop by loop; tiles, NumPy too, with each statement under block loops as one operation on a small
+    array: what a GPU is given, to be read and run anywhere; or triton, that for a GPU, as a function of torch tensors.
+    *warps*: how many a program of a Triton kernel has, a power of two up to 32 (None: by its largest tile).
 
     Raises:
         IllegalTransformError: the target cannot say this kernel (rule target), or the final check or that of the tiles
             failed: a schedule that was built step by step does not come to that.
-        ValueError: the schedule is of another kernel, or there is no such target.
+        ValueError: the schedule is of another kernel, or there is no such target or number of warps.
     """
     if target not in TARGETS:
         raise ValueError(f"there is no target {target!r}; there are {', '.join(map(repr, TARGETS))}")
+    if warps is not None and (target != "triton" or warps not in (1, 2, 4, 8, 16, 32)):
+        raise ValueError("warps is a power of two from 1 to 32, and for the target 'triton' only")
     if schedule is None and target == "numpy":
         return CompiledKernel(kernel, target, kernel.numpy_source)
     if schedule is None:
@@ -164,16 +185,28 @@ def compile(kernel: Kernel, schedule: Schedule | None = None, target: str = "num
         if statement.reduction is not None and statement.reduction.order.kind == "mma":
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span))
-    program = schedule.state.program
-    certificate = verify(program, schedule.state.tree, kernel.program)
-    heading = "\n".join(["The schedule:", *(f"    {step}" for step in schedule.trace)]) if schedule.trace else ""
+    certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
     try:
         with budget(OPERATIONS):
-            source, leans = _emitted(program, schedule.state.tree, heading, target)
+            return _compiled(kernel, schedule, target, certificate, warps)
     except UndecidedError:
         text = "isl did not work out the bounds of the loops within its budget"
         raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
-    compiled = CompiledKernel(kernel, target, source, schedule.trace, certificate, leans)
+
+
+def _compiled(
+    kernel: Kernel, schedule: Schedule, target: str, certificate: Certificate, warps: int | None
+) -> CompiledKernel:
+    program, tree, trace = schedule.state.program, schedule.state.tree, schedule.trace
+    heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""
+    if target == "numpy":
+        return CompiledKernel(kernel, target, emit_nest(program, tree, heading), trace, certificate)
+    source, leans = emit_tiles(program, tree, heading)
+    in_tiles = CompiledKernel(kernel, "tiles", source, trace, certificate, leans)
     if target == "tiles":
-        check_tiles(compiled, schedule)
-    return compiled
+        check_tiles(in_tiles, schedule)
+        return in_tiles
+    emitted = emit_triton(program, tree, heading, warps)
+    # What a GPU is given are the same tiles, so that their check is its check.
+    check_tiles(in_tiles, schedule)
+    return CompiledKernel(kernel, target, emitted.source, trace, certificate, emitted.leans, emitted.launches)

@@ -8,8 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backends.numpy.emit import emit, free_sizes
-from ..backends.numpy.load import call, load_function
+from ..backends.load import call, load_function
+from ..backends.numpy.emit import emit
+from ..backends.signature import free_sizes
 from ..frontend.check import check_source
 from ..frontend.diagnostic import Diagnostic, SourceError, diagnostic
 from ..frontend.scan import BYTES

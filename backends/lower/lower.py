@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ...compiler.ir.affine import make_map
-from ...compiler.ir.codegen import Bounds, Rename, without
+from ...compiler.ir.codegen import PYTHON, Bounds, Rename, Words, without
 from ...compiler.ir.expr import Binary, Call, Expr, Logic, Read
 from ...compiler.ir.quasiaffine import TRUE, Affine, Formula, Some, conjunction
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Leaf, Loop, Node, leaves
 from .check import check_lanes
+from .fills import with_fills
 from .lanes import Lanes, find_lanes, from_zero, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
@@ -42,14 +43,17 @@ class _Work:
     program: Program
     lanes: Lanes
     bounds: Bounds
+    # Those of loops that may become a grid, in Python's words.
+    spans: Bounds
     live: dict[str, isl.Set] = field(default_factory=dict)  # pyright: ignore
-    renamed: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def lower_to_tiles(program: Program, tree: Sequence[Node], rename: Rename = lambda name: name) -> Tiles:
+def lower_to_tiles(
+    program: Program, tree: Sequence[Node], rename: Rename = lambda name: name, words: Words = PYTHON
+) -> Tiles:
     """A program and its tree in tiles.
 
-    *rename*: how names of loops and sizes are written in the ends of loops.
+    *rename*, *words*: how names of loops and sizes, and operators, are written in the ends of loops.
 
     Raises:
         IllegalTransformError: tiles cannot say it (rule target), an axis has no constant extent (shape), or a masked
@@ -58,7 +62,7 @@ def lower_to_tiles(program: Program, tree: Sequence[Node], rename: Rename = lamb
     plain = from_zero(program, tree)
     lanes = find_lanes(program, plain)
     _require_distinct(program, plain, lanes)
-    work = _Work(program, lanes, Bounds(program, rename))
+    work = _Work(program, lanes, Bounds(program, rename, words), Bounds(program, rename))
     # Matrix units want wide axes: which ones they get shows when their products are found.
     work.lanes = widened(lanes, dot_axes(program, plain, lanes))
     body = _walk(work, plain, (), work.bounds.start())
@@ -67,7 +71,7 @@ def lower_to_tiles(program: Program, tree: Sequence[Node], rename: Rename = lamb
         for n, t in program.tensors.items()
         if t.role not in ("input", "constant") and n not in program.outputs and n not in lanes.tiles
     )
-    return Tiles(work.lanes.axes, with_carried(with_starts(body, program)), arrays, tuple(lanes.tiles))
+    return Tiles(work.lanes.axes, with_carried(with_starts(with_fills(body), program)), arrays, tuple(lanes.tiles))
 
 
 def _require_distinct(program: Program, tree: Sequence[Node], lanes: Lanes) -> None:
@@ -95,8 +99,12 @@ def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: is
                 body = _walk(work, node.body, (*around, node.index), inside)
                 # A tile made inside is alive inside; of one made before more lanes may be alive now.
                 work.live = {n: without(s, [node.index]) for n, s in work.live.items() if n in before}
-                loop = For(node.index, low, high, body, node.kind, node.descending, guard, node.stages)
-                result.append(loop)
+                made = For(node.index, low, high, body, node.kind, node.descending, guard, node.stages)
+                if node.kind in ("bind", "parallel"):
+                    _, *own, _ = work.spans.loop(node, around, known)
+                    _, *span, _ = work.spans.loop(node, (), work.spans.start())
+                    made = replace(made, span=(span[0], span[1]), rectangular=own == span)
+                result.append(made)
             case _:
                 result += _walk(work, node.body, around, known)
     return tuple(result)

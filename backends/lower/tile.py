@@ -96,13 +96,18 @@ class Where:
 
 @dataclass(frozen=True, eq=False)
 class Reduce:
-    """The lanes of some axes combined by adjacent pairs until one is left; *combine*: the operator of a reduction."""
+    """The lanes of some axes combined; *combine*: the operator of a reduction.
+
+    *pairs*: by adjacent pairs until one is left, as the program says. Otherwise any order will do, be it that it makes
+    no difference or that it is permitted.
+    """
 
     combine: str
     value: Value
     over: tuple[str, ...]
     axes: tuple[str, ...]
     dtype: DType
+    pairs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +157,11 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class For:
-    """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration."""
+    """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration.
+
+    *span*: of a parallel or bound loop the ends that hold for all values of the loops around it, in Python's words;
+    *rectangular*: whether those are the loop's own ends.
+    """
 
     index: str
     low: str
@@ -163,6 +172,8 @@ class For:
     condition: str | None = None
     stages: int = 1
     carried: tuple[str, ...] = ()
+    span: tuple[str, str] | None = None
+    rectangular: bool = True
 
 
 @dataclass(frozen=True, eq=False)

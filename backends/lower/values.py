@@ -131,7 +131,7 @@ def _merged(node: Partial, scene: Scene) -> Value:
     prefix = tuple(scene.place(s.affine) for s in node.prefix)
     axes = scene.axes_in(*prefix)
     held = Ref(node.tensor, tuple(n for n in dims if n is not None), node.dtype)
-    return Reduce(node.op, held, (lane,), axes, node.dtype)
+    return Reduce(node.op, held, (lane,), axes, node.dtype, pairs=True)
 
 
 def _read(node: Read, inner: tuple[Value, ...], scene: Scene) -> Value:

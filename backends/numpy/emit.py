@@ -16,6 +16,7 @@ from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
 from ...compiler.ir.quasiaffine import Range
 from ..embed import helper_names, names_used, runtime_text
 from ..naming import Names, Writer
+from ..signature import signature_text, size_lines
 from .axes import Axes
 from .elementary import function_text
 from .reductions import StageEmitter
@@ -42,44 +43,12 @@ def emit(program: Program) -> str:
     return module_text(program, names, "\n".join(body.lines))
 
 
-def _signature(program: Program, names: Names) -> str:
-    inputs = [names[p] for p in program.parameters if p not in program.sizes]
-    free = [names[n] for n in program.sizes if _source(program, n) is None]
-    return ", ".join([*inputs, *(["*", *free] if free else [])])
-
-
-def _source(program: Program, size: str) -> tuple[str, int] | None:
-    """The first input dimension that is just this size."""
-    for name in program.parameters:
-        tensor = program.tensors.get(name)
-        if tensor is None:
-            continue
-        for position, extent in enumerate(tensor.extents):
-            if extent.size is not None and extent.size.bare == size:
-                return name, position
-    return None
-
-
-def free_sizes(program: Program) -> list[str]:
-    """The sizes that no input fixes; a call gives them by keyword."""
-    return [n for n in program.sizes if _source(program, n) is None]
-
-
 def bind_arguments(program: Program, names: Names, body: Writer) -> None:
     """The lines that name the sizes, the scalars in their types, and the constant tables."""
-    sources = {n: _source(program, n) for n in program.sizes}
+    for line in size_lines(program, names):
+        body.line(line)
     for parameter in program.parameters:
-        tensor = program.tensors.get(parameter)
-        if tensor is not None and tensor.rank:
-            found = [(n, s[1]) for n, s in sources.items() if s is not None and s[0] == parameter]
-            if found and len(found) == tensor.rank:
-                targets = [names[n] for n, _ in sorted(found, key=lambda f: f[1])]
-                shown = f"({targets[0]},)" if len(targets) == 1 else ", ".join(targets)
-                body.line(f"{shown} = {names[parameter]}.shape")
-            else:
-                for n, position in found:
-                    body.line(f"{names[n]} = {names[parameter]}.shape[{position}]")
-        elif parameter in program.scalars:
+        if parameter in program.scalars:
             kind = type_text(program.scalars[parameter])
             body.line(f"{names[parameter]} = {kind}({names[parameter]})")
     for name, tensor in program.tensors.items():
@@ -163,7 +132,7 @@ def module_text(program: Program, names: Names, body: str) -> str:
     used = names_used("numpy", f"{functions}\n\n\ndef body():\n{body}\n")
     helpers = runtime_text("numpy", used)
     text = "\n\n\n".join(part for part in (helpers, functions) if part)
-    signature = f'@np.errstate(all="ignore")\ndef {names.function}({_signature(program, names)}):'
+    signature = f'@np.errstate(all="ignore")\ndef {names.function}({signature_text(program, names)}):'
     summary = program.documentation or f"The kernel {program.name}, as it is defined."
     documentation = "    " + '"""' + summary.replace("\\", "\\\\").replace('"', "'").replace("\n", "\n    ") + '"""'
     main = f"{signature}\n{documentation}\n{body}"

@@ -7,6 +7,7 @@ remainders; the walk below prints them in Python's words, which are also those o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import islpy as isl
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from .program import Program
 
 Rename = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What the languages of targets say differently. *floor*: the function that divides toward minus infinity, where
+    `//` does not do it for a negative number."""
+
+    both: str = "and"
+    either: str = "or"
+    floor: str | None = None
+
+
+PYTHON = Words()
 
 _OPERATORS = {
     isl.ast_expr_op_type.add: "+",
@@ -40,12 +54,12 @@ _STRENGTH = {"or": 1, "and": 2, "==": 3, "<=": 3, "<": 3, ">=": 3, ">": 3, "+": 
 _ATOM = 9
 
 
-def expression(node: Any, rename: Rename) -> str:
+def expression(node: Any, rename: Rename, words: Words = PYTHON) -> str:
     """An isl expression as text."""
-    return _text(node, rename)[0]
+    return _text(node, rename, words)[0]
 
 
-def _text(node: Any, rename: Rename) -> tuple[str, int]:
+def _text(node: Any, rename: Rename, words: Words) -> tuple[str, int]:
     kind = node.get_type()
     if kind == isl.ast_expr_type.id:
         return rename(node.get_id().get_name()), _ATOM
@@ -54,10 +68,13 @@ def _text(node: Any, rename: Rename) -> tuple[str, int]:
         return str(value), _ATOM if value >= 0 else 4
     op = node.get_op_type()
     count = node.get_op_n_arg()
-    arguments = [_text(node.get_op_arg(i), rename) for i in range(count)]
+    arguments = [_text(node.get_op_arg(i), rename, words) for i in range(count)]
     if op in (isl.ast_expr_op_type.min, isl.ast_expr_op_type.max):
         word = "min" if op == isl.ast_expr_op_type.min else "max"
-        return f"{word}({', '.join(text for text, _ in arguments)})", _ATOM
+        texts = [text for text, _ in arguments]
+        while words != PYTHON and len(texts) > 2:
+            texts[-2:] = [f"{word}({texts[-2]}, {texts[-1]})"]
+        return f"{word}({', '.join(texts)})", _ATOM
     if op == isl.ast_expr_op_type.minus:
         return f"-{_wrapped(arguments[0], 6)}", 4
     if op in (isl.ast_expr_op_type.cond, isl.ast_expr_op_type.select):
@@ -69,10 +86,16 @@ def _text(node: Any, rename: Rename) -> tuple[str, int]:
             if size is not None:
                 # a + -2 * b, in whatever order isl has it, reads a - 2 * b
                 factor, other = size
-                text = _text(other, rename)
+                text = _text(other, rename, words)
                 shown = _wrapped(text, 5) if factor == 1 else f"{factor} * {_wrapped(text, 6)}"
                 return f"{_wrapped(arguments[1 - at], 4)} - {shown}", 4
+    if op == isl.ast_expr_op_type.fdiv_q and words.floor is not None:
+        return f"{words.floor}({', '.join(text for text, _ in arguments)})", _ATOM
     symbol = _OPERATORS[op]
+    if symbol in ("and", "or") and words != PYTHON:
+        # Where it is a bit operation, it binds tighter than comparisons.
+        word = words.both if symbol == "and" else words.either
+        return f" {word} ".join(_wrapped(a, _ATOM) for a in arguments), _STRENGTH[symbol]
     strength = _STRENGTH[symbol]
     return f"{_wrapped(arguments[0], strength)} {symbol} {_wrapped(arguments[1], strength + 1)}", strength
 
@@ -120,10 +143,11 @@ def without(points: isl.Set, names: Sequence[str]) -> isl.Set:
 class Bounds:
     """Bounds of loops and guards of leaves, for one walk down a tree."""
 
-    def __init__(self, program: Program, rename: Rename = lambda name: name) -> None:
+    def __init__(self, program: Program, rename: Rename = lambda name: name, words: Words = PYTHON) -> None:
         isl.DEFAULT_CONTEXT.set_ast_build_detect_min_max(1)
         self.program = program
         self.rename = rename
+        self.words = words
 
     def start(self) -> isl.Set:
         """What is known outside every loop."""
@@ -155,7 +179,7 @@ class Bounds:
         guard = None
         if not known.is_subset(some):
             build = isl.AstBuild.from_context(known)
-            guard = expression(build.expr_from_set(some.gist(known).coalesce()), self.rename)
+            guard = expression(build.expr_from_set(some.gist(known).coalesce()), self.rename, self.words)
             known = known.intersect(some)
         low, high = low.gist(known).coalesce(), high.gist(known).coalesce()
         hull = isl.Set.from_basic_set(inside.polyhedral_hull())
@@ -169,7 +193,7 @@ class Bounds:
         return self._shown(low, known), self._shown(high.add(_one(high)), known)
 
     def _shown(self, bound: isl.PwAff, known: isl.Set) -> str:
-        return expression(isl.AstBuild.from_context(known).expr_from_pw_aff(bound), self.rename)
+        return expression(isl.AstBuild.from_context(known).expr_from_pw_aff(bound), self.rename, self.words)
 
     def values(self, loop: Loop, outer: Sequence[str]) -> isl.Set:
         """The values of a loop's index, over the sizes and the outer indices, as a parameter set."""
@@ -187,7 +211,7 @@ class Bounds:
         if known.is_subset(domain):
             return None
         build = isl.AstBuild.from_context(known)
-        return expression(build.expr_from_set(domain.gist(known).coalesce()), self.rename)
+        return expression(build.expr_from_set(domain.gist(known).coalesce()), self.rename, self.words)
 
 
 def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:

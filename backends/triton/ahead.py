@@ -1,0 +1,99 @@
+"""Kernels compiled ahead of time, without a GPU: what they take of a multiprocessor, and their instructions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..load import load_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .launch import Launch
+
+# Instructions by what they are for: matrix units (of sm_80, of sm_90), copies past the registers, spilled registers.
+INSTRUCTIONS = {
+    "mma": r"\b[HI]MMA",
+    "wgmma": r"\b[HQI]GMMA",
+    "async_copy": r"\bLDGSTS",
+    "tma_load": r"\bUTMALDG",
+    "tma_store": r"\bUTMASTG",
+    "spill": r"\b(?:STL|LDL)\b",
+}
+SHARED_LIMIT = {80: 166_912, 86: 101_376, 89: 101_376, 90: 232_448, 100: 232_448}
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one program of a kernel takes. *registers*: of a thread; *shared*: bytes; *spilled*: bytes of a thread's
+    registers that are kept in memory; *instructions*: how often each kind of INSTRUCTIONS stands in the code."""
+
+    kernel: str
+    arch: int
+    warps: int
+    stages: int
+    registers: int
+    shared: int
+    spilled: int
+    instructions: Mapping[str, int]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the program can be started at all: its shared memory is within the limit of the architecture."""
+        return self.shared <= SHARED_LIMIT[self.arch]
+
+
+def capacities(source: str, name: str, launches: Sequence[Launch], arch: int, aligned: bool) -> tuple[Capacity, ...]:
+    """The capacity of each kernel of a module, compiled by Triton for an architecture (80, 90, ..).
+
+    *aligned*: the addresses of tensors, and the sizes, are divisible by 16, as Triton finds out at a call.
+
+    Raises:
+        ImportError: there is no Triton.
+        RuntimeError: Triton, or the assembler behind it, did not compile a kernel.
+    """
+    module = load_module(source, name)
+    return tuple(_capacity(module[launch.name], launch, arch, aligned) for launch in launches)
+
+
+def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capacity:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    signature = {**dict(launch.arguments), "WIDE": "constexpr"}
+    counts = {count.name for count in launch.grid}
+    divisible = [n for n, t in launch.arguments if aligned and (t.startswith("*") or (t == "i32" and n not in counts))]
+    attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in divisible}
+    options = {"num_warps": launch.warps, "num_stages": launch.stages, "enable_fp_fusion": False}
+    made: Any = triton.compile(
+        ASTSource(function, signature, {"WIDE": False}, attributes), target=GPUTarget("cuda", arch, 32), options=options
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "kernel.cubin"
+        cubin.write_bytes(made.asm["cubin"])
+        usage, code = (_dumped(cubin, option) for option in ("-res-usage", "-sass"))
+    found = {word: int(value) for word, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
+    return Capacity(
+        launch.name,
+        arch,
+        launch.warps,
+        launch.stages,
+        found.get("REG", 0),
+        int(made.metadata.shared),
+        found.get("LOCAL", 0) + found.get("STACK", 0),
+        {kind: len(re.findall(pattern, code)) for kind, pattern in INSTRUCTIONS.items()},
+    )
+
+
+def _dumped(cubin: Path, option: str) -> str:
+    """What NVIDIA's tool, which comes with Triton, says of a compiled kernel."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+    return subprocess.run([tool, option, cubin], capture_output=True, text=True, check=True).stdout

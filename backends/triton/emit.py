@@ -1,0 +1,66 @@
+"""A program in tiles as one Triton module: a kernel for each outermost loop nest, and the function that runs them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.codegen import Words
+from ...compiler.ir.dtype import DTYPES
+from ...compiler.ir.elementary import FUNCTIONS, sequence
+from ..embed import helper_names, names_used, runtime_text
+from ..lower.lower import lower_to_tiles
+from ..lower.tile import Dot, If, values_of
+from ..naming import Names
+from .elementary import function_text
+from .host import HOST_NAMES, host_text
+from .launch import Launch, kernel_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.program import Program
+    from ...compiler.ir.tree import Node
+
+# Triton divides toward 0, and joins conditions by bits.
+WORDS = Words(both="&", either="|", floor="floor_div")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """A module's text, its launches in order, and the permissions that its operations lean on."""
+
+    source: str
+    launches: tuple[Launch, ...]
+    leans: tuple[str, ...]
+
+
+def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int | None = None) -> Emitted:
+    """A module that needs torch and triton alone, with one function of torch tensors that runs a loop tree on a GPU.
+
+    *heading*: comments above the function's body. *warps*: of each program (None: by the largest tile). The module is
+    compiled without contraction: the bits of a strict program are those of its definition.
+
+    Raises:
+        IllegalTransformError: tiles, or Triton, cannot say the schedule (rules target, shape and rounding).
+    """
+    names = Names(program, [*helper_names("triton"), *HOST_NAMES])
+    tiles = lower_to_tiles(program, tree, lambda name: names[name], WORDS)
+    kernels = [
+        kernel_text(program, names, tiles, stmt, warps) for stmt in tiles.body if not isinstance(stmt, If) or stmt.body
+    ]
+    launches = tuple(launch for _, launch in kernels)
+    host = host_text(program, names, tiles.arrays, launches, heading)
+    body = "\n\n\n".join([*(text for text, _ in kernels), host])
+    elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
+    functions = [function_text(s) for s in elementary]
+    helpers = runtime_text("triton", names_used("triton", "\n\n\n".join([*functions, body])))
+    whole = "\n\n\n".join(part for part in (helpers, *functions, body) if part)
+    imports = "import functools\n\n" if "functools." in whole else ""
+    head = (
+        f'"""The kernel {program.name} in Triton: {program.name}(..) takes and returns torch tensors."""\n\n{imports}'
+    )
+    leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
+    source = f"{head}import torch\nimport triton\nimport triton.language as tl\n\n\n{whole}\n"
+    return Emitted(source, launches, tuple(sorted(leans)))

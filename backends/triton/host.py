@@ -1,0 +1,182 @@
+"""The function that runs a module's kernels on torch tensors: checks, allocations, launches."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.quasiaffine import Affine, All, Comparison, Some
+from ..naming import Writer
+from ..signature import signature_text, size_lines
+from .launch import Launch, passed_by_pointer
+from .layout import broken
+from .types import number_text, torch_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.program import Extent, Program, Tensor
+    from ...compiler.ir.quasiaffine import Formula
+    from ..naming import Names
+
+# Names that the function itself uses.
+HOST_NAMES = (
+    *("functools", "out", "device", "grid", "wide", "pid", "WIDE", "check", "check_apart", "constant"),
+    *("num_warps", "num_stages", "enable_fp_fusion"),
+)
+
+CHECK = '''def check(name, tensor, dtype, shape, device):
+    """Raise ValueError for a tensor that is not as the kernel has it: its elements row by row, on one device."""
+    if tensor.dtype != dtype:
+        raise ValueError(f"{name} is {dtype}, and the tensor is {tensor.dtype}")
+    if tensor.shape != shape:
+        raise ValueError(f"{name} has the shape {shape}, and the tensor has {tuple(tensor.shape)}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name} does not lie row by row in memory; {name}.contiguous() does")
+    if tensor.device != device:
+        raise ValueError(f"{name} is on {tensor.device}, and not on {device}")'''
+
+CHECK_APART = '''def check_apart(name, tensor, others):
+    """Raise ValueError where a tensor to write to shares memory with another one."""
+    first, last = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+    for other, found in others:
+        if first < found.data_ptr() + found.nbytes and found.data_ptr() < last:
+            raise ValueError(f"{name} to write to shares memory with {other}")'''
+
+
+def host_text(program: Program, names: Names, arrays: Sequence[str], launches: Sequence[Launch], heading: str) -> str:
+    """The checks as functions, then the module's own function."""
+    body = Writer(indent=1)
+    tensors = [p for p in program.parameters if p in program.tensors]
+    keywords = ["out=None"] if tensors else ["out=None", 'device="cuda"']
+    for line in heading.splitlines():
+        body.line(f"# {line}".rstrip())
+    for line in size_lines(program, names):
+        body.line(line)
+    if tensors:
+        body.line(f"device = {names[tensors[0]]}.device")
+    for name in tensors:
+        body.line(_check(program, names, name))
+    for condition in _conditions(program.context):
+        if condition.op == ">=" and condition.left.bare and condition.right == Affine() and tensors:
+            continue  # a size by a shape, or checked as one
+        text = _comparison(condition, names)
+        body.line(f"if not {text}:")
+        body.line(f'    raise ValueError("where {condition}")')
+    _outputs(program, names, tensors, body)
+    for name in arrays:
+        body.line(f"{names[name]} = {_empty(program, names, name)}")
+    constants = [n for n, t in program.tensors.items() if t.role == "constant"]
+    for name in constants:
+        body.line(f"{names[name]} = constant_{names[name]}(device)")
+    counts = [f"{names[n]}.numel()" for n in (*tensors, *program.outputs, *arrays)]
+    most = counts[0] if len(counts) == 1 else f"max({', '.join(counts)})"
+    body.line(f"wide = {most} >= 2**31")
+    for name, dtype in program.scalars.items():
+        if passed_by_pointer(dtype):
+            body.line(f"{names[name]} = torch.full((), {names[name]}, dtype=torch.float64, device=device)")
+    for launch in launches:
+        _launch(launch, body)
+    body.line(f"return {', '.join(names[o] for o in program.outputs)}")
+    summary = program.documentation or f"The kernel {program.name}, as its equations define it."
+    quoted = summary.replace("\\", "\\\\").replace('"', "'").replace("\n", "\n    ")
+    signature = f"def {names.function}({_signature(program, names, keywords)}):"
+    lines = [piece for line in body.lines for piece in broken(line)]
+    main = "\n".join([*broken(signature), f'    """{quoted}"""', *lines])
+    tables = [_constant(program.tensors[n], names[n]) for n in constants]
+    return "\n\n\n".join([CHECK, *([CHECK_APART] if "check_apart(" in main else []), *tables, main])
+
+
+def _signature(program: Program, names: Names, keywords: Sequence[str]) -> str:
+    text = signature_text(program, names, *keywords)
+    return text if "*" in text else ", ".join([text, "*", *keywords]) if text else f"*, {', '.join(keywords)}"
+
+
+def _outputs(program: Program, names: Names, tensors: Sequence[str], body: Writer) -> None:
+    """The tensors to write to: made, or given as `out`."""
+    outputs = program.outputs
+    targets = ", ".join(names[o] for o in outputs)
+    body.line("if out is None:")
+    for name in outputs:
+        body.line(f"    {names[name]} = {_empty(program, names, name)}")
+    body.line("else:")
+    body.line(f"    {targets} = out")
+    others = [f'("{n}", {names[n]})' for n in tensors]
+    for position, name in enumerate(outputs):
+        body.line(f"    {_check(program, names, name)}")
+        apart = [*others, *(f'("{n}", {names[n]})' for n in outputs[:position])]
+        if apart:
+            body.line(f'    check_apart("{name}", {names[name]}, [{", ".join(apart)}])')
+
+
+def _launch(launch: Launch, body: Writer) -> None:
+    words = [name for name, _ in launch.arguments]
+    options = [f"WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
+    for count in launch.grid:
+        text = count.high if count.low == "0" else f"{count.high} - ({count.low})"
+        sure = re.fullmatch(r"\w+|\(\w+ \+ \d+\) // \d+", text) is not None
+        body.line(f"{count.name} = {text if sure else f'max(0, {text})'}")
+    grid = " * ".join(count.name for count in launch.grid) or "1"
+    call = f"{launch.name}[({grid},)]({', '.join([*words, *options])})"
+    if launch.grid:
+        # No program at all is no launch.
+        body.line(f"if {grid}:")
+        body.line(f"    {call}")
+    else:
+        body.line(call)
+
+
+def _check(program: Program, names: Names, name: str) -> str:
+    kind = torch_type(program.tensors[name].dtype)
+    return f'check("{name}", {names[name]}, {kind}, {_shape(program, names, name)}, device)'
+
+
+def _shape(program: Program, names: Names, name: str) -> str:
+    texts = [_count(e, names) for e in program.tensors[name].extents]
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _empty(program: Program, names: Names, name: str) -> str:
+    kind = torch_type(program.tensors[name].dtype)
+    return f"torch.empty({_shape(program, names, name)}, dtype={kind}, device=device)"
+
+
+def _count(extent: Extent, names: Names) -> str:
+    """The number of positions of a dimension."""
+    low = _extreme(extent.low_word, extent.lower, names)
+    high = _extreme(extent.high_word, extent.upper, names)
+    if low == "0" and (extent.size is None or extent.size.bare or extent.size.is_number):
+        return high
+    return f"max(0, {high})" if low == "0" else f"max(0, {high} - ({low}))"
+
+
+def _extreme(word: str, ends: Sequence[Affine], names: Names) -> str:
+    texts = [str(a.renamed({n: names[n] for n in a.names()})) for a in ends]
+    return texts[0] if len(texts) == 1 else f"{word}({', '.join(texts)})"
+
+
+def _conditions(formula: Formula) -> list[Comparison]:
+    """The comparisons all of which a condition asks for; a choice is left to what the caller checks."""
+    match formula:
+        case Comparison():
+            return [formula]
+        case All(parts):
+            return [c for part in parts for c in _conditions(part)]
+        case Some():
+            return []
+
+
+def _comparison(found: Comparison, names: Names) -> str:
+    words = {n: names[n] for n in (*found.left.names(), *found.right.names())}
+    return f"{found.left.renamed(words)} {found.op} {found.right.renamed(words)}"
+
+
+def _constant(tensor: Tensor, name: str) -> str:
+    values = ", ".join(number_text(v) for v in tensor.values)
+    shape = ", ".join(str(e.upper[0].constant) for e in tensor.extents)
+    kind = torch_type(tensor.dtype)
+    # Every float of the table is an f64 exactly.
+    first, then = ("torch.float64", f".to({kind})") if tensor.dtype.is_float else (kind, "")
+    made = f"    return torch.tensor([{values}], dtype={first}, device=device){then}.reshape({shape})"
+    lines = broken(made)
+    return "\n".join(["@functools.cache", f"def constant_{name}(device):", *lines])

@@ -1,0 +1,337 @@
+"""One launch as Triton text: a grid of programs, and in each of them loops around operations on tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
+from ...compiler.ir.quasiaffine import TRUE, Affine, Division
+from ..lower.printing import TilePrinter
+from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Value, Where
+from .operations import binary_text, cast_text, combine_name, fma_text, unary_text
+from .products import product_text
+from .types import constant_text, literal_text, number_text, triton_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...compiler.ir.program import Extent
+    from ..lower.tile import Axis
+
+
+@dataclass
+class KernelPrinter(TilePrinter):
+    """Prints the statements of a launch.
+
+    *nonnegative*: the sizes, loops and axes that are never below 0.
+    """
+
+    axes: Mapping[str, Axis]
+    nonnegative: set[str]
+    # The loads of the statement at hand: their text, and the name that each has got.
+    loads: dict[str, str] = field(default_factory=dict[str, str])
+
+    # ---- statements
+
+    def body(self, stmts: Sequence[Stmt]) -> None:
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        mark = self.names.mark()
+        self.loads = {}
+        match stmt:
+            case For():
+                self.loop(stmt)
+            case If():
+                self.writer.line(f"if {self.condition(stmt.condition, ())}:")
+                self.writer.indent += 1
+                self.body(stmt.body)
+                self.writer.indent -= 1
+            case Let():
+                self.comment(stmt.comment)
+                self.let(stmt)
+            case Store():
+                self.comment(stmt.comment)
+                where = self.pointer(stmt.tensor, stmt.index, stmt.axes)
+                value = self.aligned(stmt.value, stmt.axes)
+                if len(value) > 60:
+                    name = self.names.fresh(f"{stmt.tensor.lower()}_tile")
+                    self.writer.line(f"{name} = {value}")
+                    value = name
+                mask = "" if stmt.mask == TRUE else f", mask={self.condition(stmt.mask, stmt.axes)}"
+                self.writer.line(f"tl.store({where}, {value}{mask})")
+        self.names.release(mark)
+
+    def loop(self, stmt: For) -> None:
+        depth = self.writer.indent
+        if stmt.condition:
+            self.writer.line(f"if {stmt.condition}:")
+            self.writer.indent += 1
+        low, high, step = stmt.low, stmt.high, ""
+        if low.isdigit() or low in {self.names[n] for n in self.nonnegative}:
+            self.nonnegative.add(stmt.index)
+        if stmt.descending:
+            low, high, step = f"{_atom(high)} - 1", f"{_atom(low)} - 1", ", -1"
+        span = f"{low}, {high}{step}" if low != "0" or step else high
+        words = "range"
+        if stmt.kind == "unroll" and stmt.low.isdigit() and stmt.high.isdigit():
+            words = "tl.static_range"
+        elif stmt.stages > 1:
+            words, span = "tl.range", f"{low}, {high}{step}, num_stages={stmt.stages}"
+        self.writer.line(f"for {self.names[stmt.index]} in {words}({span}):")
+        self.writer.indent += 1
+        self.body(stmt.body)
+        self.writer.indent = depth
+
+    def comment(self, text: str) -> None:
+        if text:
+            self.writer.line(f"# {text}" if len(text) < 110 else f"# {text[:100]} ..")
+
+    def let(self, stmt: Let) -> None:
+        name, value = self.names[stmt.name], stmt.value
+        shape = self.shape(stmt.axes)
+        if isinstance(value, Full) and not stmt.keep:
+            self.writer.line(f"{name} = tl.full({shape}, {number_text(value.value)}, {triton_type(value.dtype)})")
+            return
+        if isinstance(value, Load) and not stmt.keep and value.axes == tuple(stmt.axes):
+            self.writer.line(f"{name} = {self.load_text(value)}")
+            return
+        text = self.accumulated(stmt) or self.aligned(value, stmt.axes)
+        if stmt.keep:
+            text = f"tl.where({self.condition(stmt.mask, stmt.axes)}, {text}, {name})"
+        elif set(value.axes) != set(stmt.axes):
+            text = f"tl.broadcast_to({text}, {shape})"
+        self.writer.line(f"{name} = {text}")
+
+    def accumulated(self, stmt: Let) -> str | None:
+        """`acc = acc + a @ b` in the form that matrix units take; None where it is something else."""
+        value = stmt.value
+        if not isinstance(value, Elem) or not isinstance(value.node, Binary) or value.node.op != "+":
+            return None
+        old, dot = value.operands
+        if isinstance(old, Ref) and isinstance(dot, Dot) and old.axes == tuple(stmt.axes):
+            return product_text(self, dot, old.axes, self.names[old.name])
+        return None
+
+    def shape(self, axes: Sequence[str]) -> str:
+        return tuple_text([str(self.axes[a].extent) for a in axes])
+
+    def lanes(self, axes: Sequence[str]) -> int:
+        """How many lanes some axes have together."""
+        return prod(self.axes[a].extent for a in axes)
+
+    # ---- values
+
+    def aligned(self, value: Value, axes: Sequence[str]) -> str:
+        """A value whose axes are some of *axes*, in that order, with new ones of one lane where it has none."""
+        own = list(value.axes)
+        order = [a for a in axes if a in own]
+        if isinstance(value, Dot):
+            text = product_text(self, value, order)
+        else:
+            text = self.text(value)
+            if own != order:
+                text = f"tl.permute({text}, {tuple_text([str(own.index(a)) for a in order])})"
+        if not own or len(order) == len(axes):
+            return text
+        return f"{_atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
+
+    def text(self, value: Value) -> str:
+        match value:
+            case Ref():
+                return self.names[value.name]
+            case Full():
+                return constant_text(value.value, value.dtype)
+            case Integer():
+                return f"tl.cast({self.integer(value.affine, value.axes)}, tl.int64)"
+            case Load():
+                return self.load(value)
+            case Elem():
+                return self.operation(value)
+            case Where():
+                mask = self.condition(value.mask, value.axes)
+                return f"tl.where({mask}, {self.aligned(value.value, value.axes)}, {self.beside(value.other, value)})"
+            case Reduce():
+                return self.reduction(value)
+            case Dot():
+                return product_text(self, value, value.axes)
+
+    def beside(self, value: Value, whole: Value) -> str:
+        """An operand whose type the others give it."""
+        if isinstance(value, Full):
+            return literal_text(value.value, value.dtype)
+        return self.aligned(value, whole.axes)
+
+    def load(self, value: Load) -> str:
+        """The name of the tile that a load makes, once in a statement."""
+        text = self.load_text(value)
+        if text not in self.loads:
+            self.loads[text] = self.names.fresh(f"{value.tensor.lower()}_tile")
+            self.writer.line(f"{self.loads[text]} = {text}")
+        return self.loads[text]
+
+    def load_text(self, value: Load) -> str:
+        axes = value.axes
+        index = self.pointer(value.tensor, value.index, axes)
+        masks = [] if value.mask == TRUE else [self.condition(value.mask, axes)]
+        for dimension, place in enumerate(value.index):
+            if not isinstance(place, Affine):
+                # A position that data give is read only where there is something.
+                text = _atom(self.aligned(place, axes))
+                extent = self.program.tensors[value.tensor].extents[dimension]
+                masks += [f"{text} >= {self.low(extent)}", f"{text} < {self.high(extent)}"]
+        mask = masks[0] if len(masks) == 1 else " & ".join(f"({m})" for m in masks)
+        fill = value.fill if value.fill is not None or all(isinstance(i, Affine) for i in value.index) else 0
+        words = [index]
+        words += [f"mask={mask}"] if masks else []
+        words += [f"other={number_text(fill)}"] if masks and fill is not None else []
+        return f"tl.load({', '.join(words)})"
+
+    def pointer(self, tensor: str, index: Sequence[Affine | Value], axes: Sequence[str]) -> str:
+        """Where elements lie in memory, row by row."""
+        total = [self.names[tensor]]
+        extents = self.program.tensors[tensor].extents
+        for dimension, (place, extent) in enumerate(zip(index, extents, strict=True)):
+            low = self.low(extent)
+            if place == Affine() and low == "0":
+                continue
+            text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
+            text = text if low == "0" else f"{text} - {_atom(low)}"
+            steps = [_atom(self.count(e)) for e in extents[dimension + 1 :]]
+            total.append(" * ".join([_atom(text), *steps]) if steps else text)
+        return " + ".join(total)
+
+    def low(self, extent: Extent) -> str:
+        """The first position of a dimension."""
+        return self._extreme(extent.low_word, extent.lower)
+
+    def high(self, extent: Extent) -> str:
+        """One past the last position of a dimension."""
+        return self._extreme(extent.high_word, extent.upper)
+
+    def count(self, extent: Extent) -> str:
+        """The number of positions of a dimension, where there are any."""
+        low = self.low(extent)
+        return self.high(extent) if low == "0" else f"{self.high(extent)} - {_atom(low)}"
+
+    def _extreme(self, word: str, ends: Sequence[Affine]) -> str:
+        *texts, last = (self.integer(a, ()) for a in ends)
+        for text in reversed(texts):
+            last = f"{word}({text}, {last})"
+        return last
+
+    def integer(self, affine: Affine, axes: Sequence[str]) -> str:
+        parts: list[str] = []
+        # What is the same in all lanes first, and something positive in front.
+        for term, factor in sorted(affine.terms, key=lambda pair: (pair[1] < 0, pair[0] in axes)):
+            if isinstance(term, str):
+                text = self.lane(term, axes) if term in axes else self.names[term]
+            else:
+                text = self.division(term, axes)
+            text = text if abs(factor) == 1 else f"{abs(factor)} * {text}"
+            sign = "-" if factor < 0 else "+"
+            parts.append(f" {sign} {text}" if parts else f"-{text}" if factor < 0 else text)
+        if affine.constant or not parts:
+            sign = "-" if affine.constant < 0 else "+"
+            parts.append(f" {sign} {abs(affine.constant)}" if parts else str(affine.constant))
+        return "".join(parts)
+
+    def division(self, term: Division, axes: Sequence[str]) -> str:
+        """Triton's own division is toward 0: it will do for what is never below 0."""
+        inner = self.integer(term.numerator, axes)
+        if self.is_nonnegative(term.numerator):
+            return f"({_atom(inner)} {term.kind} {term.divisor})"
+        return f"floor_{'div' if term.kind == '//' else 'mod'}({inner}, {term.divisor})"
+
+    def is_nonnegative(self, affine: Affine) -> bool:
+        return affine.constant >= 0 and all(
+            factor > 0
+            and (
+                term in self.nonnegative
+                if isinstance(term, str)
+                else term.kind == "%" or self.is_nonnegative(term.numerator)
+            )
+            for term, factor in affine.terms
+        )
+
+    def reduction(self, value: Reduce) -> str:
+        own = list(value.value.axes)
+        over = [a for a in own if a in value.over]
+        if value.pairs:
+            rows = [a for a in own if a not in over]
+            count, lanes = self.lanes(rows), self.lanes(over)
+            flat = f"tl.reshape({self.aligned(value.value, [*rows, *over])}, ({count}, {lanes}))"
+            step = f"by_pairs({flat}, {count}, {lanes.bit_length() - 1}, {combine_name(value.combine, value.dtype)})"
+            if not rows:
+                return f"tl.sum({step}, 0)"
+            return step if len(rows) == 1 else f"tl.reshape({step}, {self.shape(rows)})"
+        text = self.text(value.value)
+        bool_ = value.combine in ("any", "all")
+        text = f"{_atom(text)}.to(tl.int32)" if bool_ else text
+        for place in sorted((own.index(a) for a in over), reverse=True):
+            if bool_:
+                text = f"tl.{'max' if value.combine == 'any' else 'min'}({text}, {place})"
+            else:
+                text = f"tl.reduce({text}, {place}, {combine_name(value.combine, value.dtype)})"
+        text = f"({text} != 0)" if bool_ else text
+        rest = [a for a in own if a not in over]
+        wanted = list(value.axes)
+        return text if rest == wanted else f"tl.permute({text}, {tuple_text([str(rest.index(a)) for a in wanted])})"
+
+    def operation(self, value: Elem) -> str:
+        node = value.node
+        if isinstance(node, Scalar):
+            return self.names[node.name]
+        texts = self.operands(value)
+        match node:
+            case Unary():
+                return unary_text(node.op, texts[0], node.dtype)
+            case Binary():
+                return binary_text(node.op, texts[0], texts[1], node.dtype)
+            case Compare():
+                return f"{texts[0]} {node.op} {texts[1]}"
+            case Logic(op="not"):
+                return f"{texts[0]} == 0"
+            case Logic():
+                return f"{texts[0]} {'&' if node.op == 'and' else '|'} {texts[1]}"
+            case Select():
+                then, test, other = texts
+                return f"tl.where({test}, {then}, {other})"
+            case Cast():
+                return cast_text(texts[0], value.operands[0].dtype, node.dtype, node.saturating)
+            case Call(function="fma"):
+                return fma_text(texts[0], texts[1], texts[2], node.dtype)
+            case Call():
+                wide = node.dtype.wide
+                return cast_text(f"{node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
+            case _:
+                raise TypeError(f"{type(node).__name__} is no operation on lanes")
+
+    def operands(self, value: Elem) -> list[str]:
+        """The operands as atoms; a constant is a literal where another operand gives it its type."""
+        tiles = [v for v in value.operands if not isinstance(v, Full)]
+        plain = isinstance(value.node, (Binary, Compare)) and bool(tiles)
+        texts: list[str] = []
+        for operand in value.operands:
+            if plain and isinstance(operand, Full):
+                texts.append(literal_text(operand.value, operand.dtype))
+            else:
+                texts.append(_atom(self.aligned(operand, value.axes)))
+        return texts
+
+
+def tuple_text(texts: Sequence[str]) -> str:
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _atom(text: str) -> str:
+    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and letter in " -":
+            return f"({text})"
+    return text

@@ -1,0 +1,212 @@
+"""One launch of a module: its kernel's text, and how it is started."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.dtype import DTYPES, DType
+from ..lower.refusing import cannot
+from ..lower.tile import Dot, For, If, Load, Store, operands, values_of
+from ..naming import Writer
+from .kernel import KernelPrinter
+from .layout import broken, tidied
+from .operations import cast_text
+from .types import signature_type, triton_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...compiler.ir.program import Program
+    from ..lower.tile import Stmt, Tiles
+    from ..naming import Names
+
+# The most elements that Triton lets a tile have.
+LARGEST = 1 << 20
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many programs a loop of the grid has: *name* is its parameter; *low*, *high*: its ends in Python's words."""
+
+    name: str
+    low: str
+    high: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel and how it is started.
+
+    *arguments*: (name, type in a signature: `*bf16` a tensor, `i32` a size, `fp32` a scalar), in order; *grid*: the
+    loops that programs are numbered by, the innermost last; *warps*, *stages*: the options that it is compiled with.
+    """
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    grid: tuple[Count, ...]
+    warps: int
+    stages: int
+
+
+def passed_by_pointer(dtype: DType) -> bool:
+    """Whether a scalar is passed as a tensor of one f64: Triton takes a Python float as an f32."""
+    return dtype.is_float and dtype.name != "f32"
+
+
+def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps: int | None) -> tuple[str, Launch]:
+    """The kernel that is an outermost statement.
+
+    Its grid is made of the bound and parallel loops that hold nothing but each other; a statement that is no such loop
+    is a launch of one program.
+
+    Raises:
+        IllegalTransformError: Triton cannot say it (rule target).
+    """
+    chain, body = _grid(stmt)
+    stores = list(dict.fromkeys(s.tensor for s in _stores((stmt,))))
+    _require_sayable(program, tiles, stmt, body, stores)
+    name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
+    counts: list[Count] = []
+    for loop in chain:
+        assert loop.span is not None
+        counts.append(Count(names.fresh(f"{names[loop.index]}_count"), *loop.span))
+    inner = _body(program, names, tiles, chain, counts, body)
+    numbers = _numbers(names, chain, counts)
+    arguments = _arguments(program, names, tiles, counts, [*numbers, *inner])
+    stages = max((loop.stages for loop in _loops((stmt,))), default=1)
+    launch = Launch(name, arguments, tuple(counts), warps or _warps(tiles, stmt), stages)
+    given = {n for n, _ in arguments}
+    wide = [names[loop.index] for loop in chain] + [names[n] for n in program.sizes if names[n] in given]
+    lines = [_decorator(counts, given), f"def {name}({', '.join([*(n for n, _ in arguments), 'WIDE: tl.constexpr'])}):"]
+    lines += numbers
+    lines += ["    if WIDE:", *(f"        {n} = tl.cast({n}, tl.int64)" for n in wide)] if wide else []
+    lines += [f"    {names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
+    lines += [
+        f"    {names[axis.name]} = tl.arange(0, {axis.extent})"
+        for axis in tiles.axes.values()
+        if _mentions(inner, names[axis.name])
+    ]
+    return "\n".join(piece for line in [*lines, *inner] for piece in broken(tidied(line))), launch
+
+
+def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
+    """The loops of a launch's grid, outermost first, and what every program runs."""
+    chain: list[For] = []
+    body: tuple[Stmt, ...] = (stmt,)
+    while len(body) == 1 and isinstance(body[0], For) and body[0].kind in ("bind", "parallel"):
+        chain.append(body[0])
+        body = body[0].body
+    return chain, body
+
+
+def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt], stores: Sequence[str]) -> None:
+    values = list(values_of((stmt,)))
+    loads = {v.tensor for v in values if isinstance(v, Load)}
+    for tensor in stores:
+        if tensor in loads:
+            text = f"{tensor} is stored and loaded in one launch: other threads may not see yet what one has stored"
+            span = program.tensors[tensor].span
+            raise cannot(program, text, f"keep {tensor} in a tile, or compute it in a loop nest of its own", span)
+    for loop in _loops(body):
+        if loop.kind == "bind":
+            text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
+            raise cannot(program, text, "distribute the nest, or do not bind it")
+    for value in values:
+        axes = dict.fromkeys(n for v in (value, *operands(value)) for n in v.axes)
+        lanes = prod(tiles.axes[n].extent for n in (axes if not isinstance(value, Dot) else value.axes))
+        if lanes > LARGEST:
+            text = f"a tile has {lanes} elements, and Triton takes {LARGEST} at most"
+            raise cannot(program, text, "split the loops that are blocked by smaller numbers")
+
+
+def _body(
+    program: Program, names: Names, tiles: Tiles, chain: Sequence[For], counts: Sequence[Count], body: Sequence[Stmt]
+) -> list[str]:
+    """What every program runs, under the conditions of the grid's loops."""
+    nonnegative = {*program.sizes, *tiles.axes}
+    nonnegative |= {loop.index for loop, count in zip(chain, counts, strict=True) if count.low.isdigit()}
+    writer = Writer(indent=1)
+    for loop in chain:
+        own = [f"({loop.condition})"] if loop.condition else []
+        if not loop.rectangular:
+            own += [f"({loop.low} <= {names[loop.index]})", f"({names[loop.index]} < {loop.high})"]
+        if own:
+            writer.line(f"if {' & '.join(own)}:")
+            writer.indent += 1
+    KernelPrinter(program, names, writer, tiles.axes, nonnegative).body(body)
+    return writer.lines
+
+
+def _numbers(names: Names, chain: Sequence[For], counts: Sequence[Count]) -> list[str]:
+    """The lines that tell a program which iteration of each loop of the grid it is: the innermost is the fastest."""
+    if not chain:
+        return []
+    lines = ["    pid = tl.program_id(0)"] if len(chain) > 1 else []
+    pid = "pid" if len(chain) > 1 else "tl.program_id(0)"
+    for position in reversed(range(len(chain))):
+        inner = [c.name for c in counts[position + 1 :]]
+        text = pid if not inner else f"{pid} // {inner[0]}" if len(inner) == 1 else f"{pid} // ({' * '.join(inner)})"
+        text = f"{text} % {counts[position].name}" if position else text
+        low = counts[position].low
+        lines.append(f"    {names[chain[position].index]} = {text}{'' if low == '0' else f' + {low}'}")
+    return lines
+
+
+def _arguments(
+    program: Program, names: Names, tiles: Tiles, counts: Sequence[Count], lines: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """What a kernel's text mentions: tensors, scalars, sizes, counts."""
+    found = [
+        (names[n], f"*{signature_type(t.dtype)}")
+        for n, t in program.tensors.items()
+        if n not in tiles.tiles and _mentions(lines, names[n])
+    ]
+    for n, dtype in program.scalars.items():
+        if _mentions(lines, names[n]):
+            found.append((names[n], "*fp64" if passed_by_pointer(dtype) else signature_type(dtype)))
+    found += [(names[n], "i32") for n in program.sizes if _mentions(lines, names[n])]
+    return (*found, *((c.name, "i32") for c in counts if _mentions(lines, c.name)))
+
+
+def _decorator(counts: Sequence[Count], given: set[str]) -> str:
+    # Triton compiles a kernel anew for a number that is 1 or divisible by 16: for how many programs there are, in vain.
+    fixed = ", ".join(f'"{c.name}"' for c in counts if c.name in given)
+    return f"@triton.jit(do_not_specialize=[{fixed}])" if fixed else "@triton.jit"
+
+
+def _scalar(name: str, dtype: DType) -> str:
+    if passed_by_pointer(dtype):
+        return cast_text(f"tl.load({name})", DTYPES["f64"], dtype)
+    return f"tl.cast({name}, {triton_type(dtype)})"
+
+
+def _warps(tiles: Tiles, stmt: Stmt) -> int:
+    """How many warps a program has: 8 elements of the largest tile for a thread; of an accumulator 128, 4 at least."""
+    values = list(values_of((stmt,)))
+    products = [v for v in values if isinstance(v, Dot)]
+    lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
+    return min(8, max(4, lanes // 4096) if products else max(1, lanes // 256))
+
+
+def _loops(body: Sequence[Stmt]) -> Iterator[For]:
+    for stmt in body:
+        if isinstance(stmt, For):
+            yield stmt
+        if isinstance(stmt, (For, If)):
+            yield from _loops(stmt.body)
+
+
+def _stores(body: Sequence[Stmt]) -> Iterator[Store]:
+    for stmt in body:
+        if isinstance(stmt, Store):
+            yield stmt
+        elif isinstance(stmt, (For, If)):
+            yield from _stores(stmt.body)
+
+
+def _mentions(lines: Sequence[str], name: str) -> bool:
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+    return any(word.search(line.split("#")[0]) for line in lines)

@@ -1,0 +1,136 @@
+"""Triton text for the language's scalar operations on tiles.
+
+Operands are text of atoms. Triton's own operators are used where they mean what the language says; the 16-bit floats
+compute in f32 and round once more, which is one rounding since 24 >= 2p + 2; all else calls a function of
+`runtime.py`. Modules are compiled without contraction, so an operation rounds where it stands.
+"""
+
+from __future__ import annotations
+
+from ...compiler.ir.dtype import F32, DType
+from .types import triton_type
+
+_ROUND = {"floor": "tl.floor({})", "ceil": "tl.ceil({})", "abs": "tl.abs({})"}
+
+
+def cast_text(x: str, source: DType, target: DType, saturating: bool = False) -> str:
+    """Text of *x*, a tile of *source*, cast to *target*; it is an atom again.
+
+    *saturating* clamps to the target's range (integers, 8- and 16-bit floats).
+    """
+    if source == target:
+        return x
+    if target.is_bool:
+        return f"({x} != 0)"
+    if target.is_int:
+        return _to_integer(x, source, target, saturating)
+    if saturating and target.bits <= 16:
+        x, source = _clamped(x, source, target)
+    return _to_float(x, source, target)
+
+
+def _clamped(x: str, source: DType, target: DType) -> tuple[str, DType]:
+    """*x* within the finite range of the float *target*, and its type."""
+    if source.is_bool or (source.is_int and -source.least <= target.largest >= source.greatest):
+        return x, source
+    if source.is_int:
+        bound = int(target.largest)
+        return f"tl.minimum(tl.maximum({x}, -{bound}), {bound})", source
+    if source.bits < 32:
+        # The bounds need not exist in a narrower source.
+        x, source = _to_float(x, source, F32), F32
+    return f"minimum(maximum({x}, -{target.largest!r}), {target.largest!r})", source
+
+
+def _to_integer(x: str, source: DType, target: DType, saturating: bool) -> str:
+    if source.is_float:
+        wide = x if source.bits >= 32 else _to_float(x, source, F32)
+        return f"float_to_int({wide}, {triton_type(target)}, {target.least}, {target.greatest})"
+    if saturating and not source.is_bool:
+        low, high = max(target.least, source.least), min(target.greatest, source.greatest)
+        x = f"tl.maximum({x}, {low})" if low > source.least else x
+        x = f"tl.minimum({x}, {high})" if high < source.greatest else x
+    return f"{x}.to({triton_type(target)})"
+
+
+def _to_float(x: str, source: DType, target: DType) -> str:
+    if source == target:
+        return x
+    if target.bits >= 32:
+        return f"{x}.to({triton_type(target)})"
+    # A narrow format is reached from f32, which has to hold the value exactly or as an odd neighbour.
+    if source.bits == 64 and source.is_float:
+        x = f"f64_to_odd_f32({x})"
+    elif source.is_int and source.bits >= 32:
+        x = f"int_to_odd_f32({x})"
+    elif source != F32:
+        x = f"{x}.to(tl.float32)"
+    return f"f32_to_{target}({x})" if target.bits == 8 else f"{x}.to({triton_type(target)})"
+
+
+def binary_text(op: str, a: str, b: str, dtype: DType) -> str:
+    """Text of ``a op b`` on two tiles of *dtype*, without parentheses around it.
+
+    Raises:
+        ValueError: the type has no such operation.
+    """
+    if op in ("min", "max"):
+        return f"{op}imum({a}, {b})"
+    if dtype.is_float and not dtype.stores_only and op in ("+", "-", "*", "/"):
+        divides = op == "/" and dtype.bits < 64
+        return _narrowed("tl.div_rn({}, {})" if divides else f"{{}} {op} {{}}", (a, b), dtype)
+    if dtype.is_int and op in ("+", "-", "*"):
+        return f"{a} {op} {b}"
+    if dtype.is_int and op in ("//", "%"):
+        word = "div" if op == "//" else "mod"
+        return f"{'floor' if dtype.signed else 'unsigned'}_{word}({a}, {b})"
+    raise ValueError(f"{dtype} has no operation {op!r}")
+
+
+def unary_text(op: str, a: str, dtype: DType) -> str:
+    """Text of ``op a`` on a tile of *dtype*; "-" has no parentheses around it.
+
+    Raises:
+        ValueError: the type has no such operation.
+    """
+    if dtype.is_int and op == "abs":
+        return f"tl.abs({a})" if dtype.signed else a
+    if dtype.is_int and op == "-":
+        return f"0 - {a}"
+    if dtype.is_float and not dtype.stores_only:
+        if op == "-":
+            # Triton's own minus is 0 - x, which loses the sign of a zero.
+            return _narrowed("{} * -1.0", (a,), dtype)
+        if op == "round":
+            return _narrowed(f"round_even_{dtype.wide}({{}})", (a,), dtype)
+        if op == "sqrt":
+            return _narrowed("tl.sqrt({})" if dtype.bits == 64 else "tl.sqrt_rn({})", (a,), dtype)
+        if op in _ROUND:
+            return _narrowed(_ROUND[op], (a,), dtype)
+    raise ValueError(f"{dtype} has no operation {op!r}")
+
+
+def fma_text(a: str, b: str, c: str, dtype: DType) -> str:
+    """Text of ``a * b + c`` with one rounding on three tiles of the float type *dtype*.
+
+    Raises:
+        ValueError: *dtype* is no float type with arithmetic.
+    """
+    if not dtype.is_float or dtype.stores_only:
+        raise ValueError(f"{dtype} has no fma")
+    return f"tl.fma({a}, {b}, {c})" if dtype.bits >= 32 else f"fma_{dtype}({a}, {b}, {c})"
+
+
+def combine_name(op: str, dtype: DType) -> str:
+    """The function of `runtime.py` that is one step of a reduction."""
+    word = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}[op]
+    narrow = dtype.is_float and dtype.bits == 16 and op in ("sum", "prod")
+    return f"{word}_{dtype}" if narrow else word
+
+
+def _narrowed(text: str, operands: tuple[str, ...], dtype: DType) -> str:
+    """An operation on floats, of 16 bits by way of f32."""
+    if not dtype.is_float or dtype.bits >= 32:
+        return text.format(*operands)
+    inner = text.format(*(f"{x}.to(tl.float32)" for x in operands))
+    return f"({inner}).to({triton_type(dtype)})" if " " in inner else f"{inner}.to({triton_type(dtype)})"

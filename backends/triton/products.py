@@ -1,0 +1,66 @@
+"""Matrix products as Triton says them: two operands of [batch,] rows x columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.dtype import DTYPES
+from .types import triton_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.dtype import DType
+    from ..lower.tile import Dot, Value
+    from .kernel import KernelPrinter
+
+
+def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: str | None = None) -> str:
+    """The product, its axes in an order, added to the tile *held* where one is given.
+
+    Several axes of one kind (rows, columns, what is summed) are flattened into one for the product.
+    """
+    a, b = dot.a, dot.b
+    rows = [n for n in order if n in a.axes and n not in dot.batch]
+    columns = [n for n in order if n in b.axes and n not in dot.batch]
+    if order and columns and next(n for n in order if n not in dot.batch) == columns[0]:
+        # (a b)^T is b^T a^T: the product comes out in the wanted order.
+        a, b, rows, columns = b, a, columns, rows
+    batch = [n for n in order if n in dot.batch]
+    found = [*batch, *rows, *columns]
+    flat = max(len(rows), len(columns), len(batch), len(dot.over)) > 1
+    kind, precision = _operand_type(a.dtype, b.dtype, dot.precision)
+    left = _operand(printer, a, [batch, rows, dot.over], flat, kind)
+    right = _operand(printer, b, [batch, dot.over, columns], flat, kind)
+    words = [left, right]
+    direct = found == list(order) and not flat
+    words += [held] if held and direct else []
+    words += [f'input_precision="{precision}"'] if precision else []
+    text = f"tl.dot({', '.join(words)})"
+    if flat:
+        text = f"tl.reshape({text}, {printer.shape(found)})"
+    if found != list(order):
+        text = f"tl.permute({text}, ({', '.join(str(found.index(n)) for n in order)}))"
+    return f"{held} + {text}" if held and not direct else text
+
+
+def _operand(printer: KernelPrinter, value: Value, groups: Sequence[Sequence[str]], flat: bool, kind: DType) -> str:
+    text = printer.aligned(value, [n for group in groups for n in group])
+    if flat:
+        counts = [printer.lanes(group) for group in groups if group]
+        text = f"tl.reshape({text}, ({', '.join(map(str, counts))}))"
+    return text if value.dtype == kind else f"{text}.to({triton_type(kind)})"
+
+
+def _operand_type(a: DType, b: DType, precision: str) -> tuple[DType, str]:
+    """The type that both operands get, and the precision in which they are multiplied.
+
+    The units add products of 8-bit floats with fewer bits than f32 has, so those are widened, which is exact. So are
+    bf16 and f16 where they meet: both have no more bits than tf32.
+    """
+    if precision != "exact":
+        return DTYPES["f32"], precision
+    kinds = {t.name for t in (a, b) if t.bits == 16}
+    if len(kinds) == 2:
+        return DTYPES["f32"], "tf32"
+    return DTYPES[kinds.pop() if kinds else "f16"], ""

@@ -1,0 +1,52 @@
+"""Triton modules without a GPU: their text, and what they compute in Triton's interpreter."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.compiler.bits import same_bits
+from tilewright.compiler.inputs import random_inputs
+
+from .test_tiles import KERNELS, SCHEDULES, STRICT, scheduled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .interpreter import Interpreter
+
+# The loops over many tiles of these are slow in an interpreter.
+SMALL = {"contraction": 3, "conv": 5}
+
+
+@cache
+def in_triton(name: str) -> tw.CompiledKernel:
+    made = scheduled(KERNELS[name], SCHEDULES[name])
+    return tw.compile(made.kernel, made, target="triton")
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_text_is_for_people(name: str, golden: Callable[[str, str], None]) -> None:
+    source = in_triton(name).source
+    start = source.index(f"def {name}_")
+    golden(f"../backends/triton/{name}", source[source.rindex("@triton.jit", 0, start) : source.index("def check(")])
+    golden(f"../backends/triton/{name}_host", source[source.index(f"def {name}(") :])
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("n", [1, 3, 17])
+def test_ragged_sizes_give_the_definition(name: str, n: int, interpreter: Interpreter) -> None:
+    compiled = in_triton(name)
+    sizes = {s: min(n, SMALL.get(name, n)) + i % 2 for i, s in enumerate(compiled.kernel.program.sizes)}
+    arguments = random_inputs(compiled.kernel.program, sizes, n)
+    want = compiled.kernel(**arguments)
+    wanted = want if isinstance(want, tuple) else (want,)
+    got = interpreter.run(compiled.source, name, arguments)
+    if name in STRICT:
+        assert all(same_bits(np.asarray(w), g) for w, g in zip(wanted, got, strict=True))
+        return
+    (w,), (g,) = wanted, got
+    assert np.all(np.abs(w.astype(float) - g.astype(float)) <= compiled.error_bound(**arguments))
