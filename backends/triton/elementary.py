@@ -44,7 +44,8 @@ class _Triton(SequencePrinter):
         return self.sequence.dtype.bits == 64
 
     def special(self, op: Op) -> str | None:
-        texts = [self.operand(a, atom=op.kind == "neg") for a in op.args]
+        infix = op.kind == "neg" or (op.kind == "div" and self._wide)
+        texts = [self.operand(a, atom=infix) for a in op.args]
         match op.kind:
             case "div":
                 # Of two f64 the plain quotient is rounded to nearest; of two f32 it is an approximation.

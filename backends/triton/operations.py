@@ -21,7 +21,8 @@ def cast_text(x: str, source: DType, target: DType, saturating: bool = False) ->
     if source == target:
         return x
     if target.is_bool:
-        return f"({x} != 0)"
+        # The 8-bit floats have no operations at all.
+        return f"({_to_float(x, source, F32)} != 0)" if source.stores_only else f"({x} != 0)"
     if target.is_int:
         return _to_integer(x, source, target, saturating)
     if saturating and target.bits <= 16:

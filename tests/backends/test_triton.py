@@ -11,6 +11,7 @@ import tilewright as tw
 from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
 
+from .operations import bodies, differing, numbers, operation
 from .test_tiles import KERNELS, SCHEDULES, STRICT, scheduled
 
 if TYPE_CHECKING:
@@ -50,3 +51,12 @@ def test_ragged_sizes_give_the_definition(name: str, n: int, interpreter: Interp
         return
     (w,), (g,) = wanted, got
     assert np.all(np.abs(w.astype(float) - g.astype(float)) <= compiled.error_bound(**arguments))
+
+
+@pytest.mark.parametrize("name", bodies())
+def test_an_operation_has_the_bits_of_the_language(name: str, interpreter: Interpreter) -> None:
+    compiled, arguments = operation(name), numbers(name, 500)
+    want = np.asarray(compiled.kernel(**arguments))
+    (got,) = interpreter.run(compiled.source, compiled.kernel.name, arguments)
+    wrong = np.flatnonzero(differing(want, got))
+    assert not len(wrong), {k: (v[wrong[0]], want[wrong[0]], got[wrong[0]]) for k, v in arguments.items()}

@@ -1,0 +1,100 @@
+"""Bits on a GPU: every operation of the language, and every strict example that has a GPU schedule, against NumPy.
+
+Run on a machine with torch, triton and a CUDA device: python benchmarks/gpu_bits.py [results.json]
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import multiprocessing
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+import triton
+
+ROOT = Path(__file__).parents[1]
+NARROW = {
+    "bfloat16": (np.int16, torch.bfloat16),
+    "float8_e4m3fn": (np.uint8, torch.float8_e4m3fn),
+    "float8_e5m2": (np.uint8, torch.float8_e5m2),
+}
+
+
+def on_gpu(value: Any) -> Any:
+    """A tensor of an array, the narrow floats by way of their words."""
+    if not isinstance(value, np.ndarray):
+        return value
+    words, kind = NARROW.get(value.dtype.name, (None, None))
+    plain = np.ascontiguousarray(value).reshape(value.shape)
+    return torch.from_numpy(plain).cuda() if words is None else torch.from_numpy(plain.view(words)).cuda().view(kind)
+
+
+def off_gpu(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """The array of a tensor."""
+    for name, (words, kind) in NARROW.items():
+        if tensor.dtype == kind:
+            array = tensor.view(torch.int16 if words is np.int16 else torch.uint8).cpu().numpy()
+            return array.view(np.dtype(getattr(ml_dtypes, name)))
+    return tensor.cpu().numpy()
+
+
+def module(path: Path) -> Any:
+    """A file of the tests as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def compared(name: str) -> tuple[str, int, str | None]:
+    """(operation, elements, what differs) of one operation."""
+    operations = module(ROOT / "tests" / "backends" / "operations.py")
+    try:
+        compiled, arguments = operations.operation(name), operations.numbers(name, 20_000)
+        want = np.asarray(compiled.kernel(**arguments))
+        got = off_gpu(compiled(**{k: on_gpu(v) for k, v in arguments.items()}))
+    except Exception as error:
+        return name, 0, f"{type(error).__name__}: {str(error)[:300]}"
+    wrong = np.flatnonzero(operations.differing(want, got))
+    if not len(wrong):
+        return name, want.size, None
+    first = wrong[0]
+    shown = ", ".join(f"{k}={v[first]!r}" for k, v in arguments.items())
+    return name, want.size, f"{len(wrong)} of {want.size} differ; {shown}: {got[first]!r}, defined {want[first]!r}"
+
+
+def main() -> None:
+    names = list(module(ROOT / "tests" / "backends" / "operations.py").bodies())
+    start = time.time()
+    # Most of the time goes into compiling, on the CPU.
+    with multiprocessing.get_context("spawn").Pool(12) as pool:
+        found = pool.map(compared, names, chunksize=4)
+    failed = {name: text for name, _, text in found if text is not None}
+    elements = sum(count for _, count, _ in found)
+    print(f"{len(found)} operations, {elements} elements, {len(failed)} differ, {time.time() - start:.0f} s")
+    for name, text in failed.items():
+        print(f"  {name}: {text}")
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "operations": len(found),
+        "elements": elements,
+        "differing": failed,
+    }
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
