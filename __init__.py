@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .compiler.arguments import ArgumentError
+    from .compiler.automatic import gpu_schedule
     from .compiler.compile import CompiledKernel, compile
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
+    from .passes.auto import Sizes
     from .passes.refusal import IllegalTransformError, Refusal
 
 __version__ = "0.1.0"
@@ -28,6 +30,8 @@ _HOME = {
     "parse": "compiler.kernel",
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
+    "gpu_schedule": "compiler.automatic",
+    "Sizes": "passes.auto",
     "compile": "compiler.compile",
     "CompiledKernel": "compiler.compile",
     "ArgumentError": "compiler.arguments",
@@ -46,9 +50,11 @@ __all__ = [
     "Kernel",
     "Refusal",
     "Schedule",
+    "Sizes",
     "SourceError",
     "TilewrightError",
     "compile",
+    "gpu_schedule",
     "load",
     "parse",
 ]

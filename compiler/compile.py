@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..backends.load import load_function
 from ..backends.numpy.nest import emit_nest
@@ -16,6 +16,7 @@ from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.verify import Certificate, verify
 from .arguments import bind
+from .automatic import gpu_schedule
 from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .step import Step
 
 
+T = TypeVar("T")
 TARGETS = ("numpy", "tiles", "triton")
 
 
@@ -160,7 +162,7 @@ def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
 def compile(
     kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy", *, warps: int | None = None
 ) -> CompiledKernel:
-    """Compile a kernel, in the order of a schedule (None: the definition, vectorised).
+    """Compile a kernel, in the order of a schedule (None: the definition, vectorised; for triton `gpu_schedule`).
 
     *target*: numpy, loop by loop; tiles, NumPy too, with each statement under block loops as one operation on a small
     array: what a GPU is given, to be read and run anywhere; or triton, that for a GPU, as a function of torch tensors.
@@ -177,6 +179,8 @@ def compile(
         raise ValueError("warps is a power of two from 1 to 32, and for the target 'triton' only")
     if schedule is None and target == "numpy":
         return CompiledKernel(kernel, target, kernel.numpy_source)
+    if schedule is None and target == "triton":
+        schedule = gpu_schedule(kernel)
     if schedule is None:
         raise ValueError("tiles are what the block loops of a schedule make: give one")
     if schedule.kernel is not kernel:
@@ -186,27 +190,25 @@ def compile(
             message = "the fold of matrix units is not available on this target"
             raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span))
     certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
-    try:
-        with budget(OPERATIONS):
-            return _compiled(kernel, schedule, target, certificate, warps)
-    except UndecidedError:
-        text = "isl did not work out the bounds of the loops within its budget"
-        raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
-
-
-def _compiled(
-    kernel: Kernel, schedule: Schedule, target: str, certificate: Certificate, warps: int | None
-) -> CompiledKernel:
     program, tree, trace = schedule.state.program, schedule.state.tree, schedule.trace
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""
+
+    def emitted(emit: Callable[..., T], *more: Any) -> T:
+        try:
+            with budget(OPERATIONS):
+                return emit(program, tree, heading, *more)
+        except UndecidedError:
+            text = "isl did not work out the bounds of the loops within its budget"
+            raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
+
     if target == "numpy":
-        return CompiledKernel(kernel, target, emit_nest(program, tree, heading), trace, certificate)
-    source, leans = emit_tiles(program, tree, heading)
-    in_tiles = CompiledKernel(kernel, "tiles", source, trace, certificate, leans)
+        return CompiledKernel(kernel, target, emitted(emit_nest), trace, certificate)
+    tiles = emitted(emit_tiles)
+    in_tiles = CompiledKernel(kernel, "tiles", tiles.source, trace, certificate, tiles.leans)
     if target == "tiles":
-        check_tiles(in_tiles, schedule)
+        check_tiles(in_tiles, schedule, tiles.operations)
         return in_tiles
-    emitted = emit_triton(program, tree, heading, warps)
+    module = emitted(emit_triton, warps)
     # What a GPU is given are the same tiles, so that their check is its check.
-    check_tiles(in_tiles, schedule)
-    return CompiledKernel(kernel, target, emitted.source, trace, certificate, emitted.leans, emitted.launches)
+    check_tiles(in_tiles, schedule, tiles.operations)
+    return CompiledKernel(kernel, target, module.source, trace, certificate, module.leans, module.launches)

@@ -14,22 +14,28 @@ import numpy as np
 
 from ..passes.refusal import IllegalTransformError, Refusal
 from .inputs import default_scalars, random_inputs
+from .ir.expr import Reduce, postorder
 from .ir.quasiaffine import holds
 from .ir.tree import loops
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .arguments import Array
     from .compile import CompiledKernel
+    from .ir.program import Program
     from .schedule import Schedule
 
-# About as many elements as are computed for one check: with three sizes, and with more, where outer loops are many.
-WORK, LESS = 1 << 22, 1 << 18
+# About as many elements (of all sizes' product), and operations on tiles, as are computed for one check.
+ELEMENTS, OPERATIONS = 4_200_000, 20_000
 
 
-def check_tiles(compiled: CompiledKernel, schedule: Schedule) -> tuple[str, ...]:
+def check_tiles(
+    compiled: CompiledKernel, schedule: Schedule, operations: Callable[[Mapping[str, int]], int]
+) -> tuple[str, ...]:
     """Run a tile program beside the definition; the sizes at which it gave the defined result.
+
+    *operations*: about how many operations on tiles that is, at some sizes; where there are too many, less is run.
 
     Raises:
         IllegalTransformError: it gave another one (rule unknown): the lowering is at fault.
@@ -37,7 +43,7 @@ def check_tiles(compiled: CompiledKernel, schedule: Schedule) -> tuple[str, ...]
     kernel = compiled.kernel
     strict = not compiled.permissions
     done: list[str] = []
-    for sizes in _sizes(compiled, schedule):
+    for sizes in _sizes(compiled, schedule, operations):
         arguments = _arguments(compiled, sizes, strict)
         want, got = (_each(f(**arguments)) for f in (kernel, compiled))
         bounds = _each(compiled.error_bound(**arguments)) if not strict else tuple(np.zeros(w.shape) for w in want)
@@ -70,22 +76,56 @@ def _within(want: Array, got: Array, bound: Array) -> Array:
     return (near & signs) | (a == b) & signs | (np.isnan(a) & np.isnan(b)) | np.isinf(bound)
 
 
-def _sizes(compiled: CompiledKernel, schedule: Schedule) -> Iterator[dict[str, int]]:
+def _sizes(
+    compiled: CompiledKernel, schedule: Schedule, operations: Callable[[Mapping[str, int]], int]
+) -> Iterator[dict[str, int]]:
     """Sizes to run at: of two tiles and one more, of one, of a few elements, of one element."""
     program = compiled.kernel.program
-    factors = [s.arguments[1] for s in schedule.trace if s.name == "split" and isinstance(s.arguments[1], int)]
-    largest = max([1, *factors]) if any(loop.kind == "block" for loop in loops(schedule.state.tree)) else 1
-    depth = max(1, len(program.sizes))
-    work = WORK if depth <= 3 else LESS
-    room = int(work ** (1 / depth))
-    wanted = [n for n in (2 * largest + 1, 2 * largest, largest + 1, largest, 5, 1) if n <= room] or [1]
-    for number, n in enumerate(dict.fromkeys(wanted)):
-        # Not all sizes the same: which one is meant would not show.
-        sizes = {name: n + (i % 3 if number == 0 else 0) for i, name in enumerate(program.sizes)}
-        for attempt in (sizes, dict.fromkeys(program.sizes, n)):
-            if holds(program.context, attempt) and prod(attempt.values()) <= 4 * work:
-                yield attempt
-                break
+    tiles = _tile_sizes(program, schedule)
+
+    def fits(sizes: dict[str, int]) -> bool:
+        allowed = holds(program.context, sizes) and prod(sizes.values()) <= ELEMENTS
+        return allowed and operations(sizes) <= OPERATIONS
+
+    # Not all sizes the same: which one is meant would not show.
+    whole = {n: 2 * tile + 1 + i % 3 for i, (n, tile) in enumerate(tiles.items())}
+    # Where all of them are too many, one after the other.
+    each = [{n: (2 if n == m else 1) * tile + 1 for n, tile in tiles.items()} for m in tiles]
+    found = [whole] if fits(whole) else [sizes for sizes in each if fits(sizes)]
+    for times, more in ((2, 1), (2, 0), (1, 1), (1, 0), (0, 5), (0, 1)):
+        sizes = {n: times * tile + more for n, tile in tiles.items()}
+        same = dict.fromkeys(sizes, max(sizes.values(), default=1))
+        found += [attempt for attempt in (sizes, same) if attempt not in found and fits(attempt)][:1]
+    yield from found
+
+
+def _tile_sizes(program: Program, schedule: Schedule) -> dict[str, int]:
+    """For each size the largest factor by which a loop that it bounds is split into blocks."""
+    found = dict.fromkeys(program.sizes, 1)
+    if not any(loop.kind == "block" for loop in loops(schedule.state.tree)):
+        return found
+    for step in schedule.trace:
+        factor = step.arguments[1] if step.name == "split" else None
+        if not isinstance(factor, int):
+            continue
+        bounds = _bounds(program, str(step.arguments[0])) & set(found)
+        for name in bounds or set(found):
+            found[name] = max(found[name], factor)
+    return found
+
+
+def _bounds(program: Program, loop: str) -> set[str]:
+    """The sizes that bound the index which a loop, perhaps split before, runs over; none where that is not known."""
+    stage, _, index = loop.partition(".")
+    ranges = {
+        r.index: r
+        for s in program.stages
+        if s.name == stage
+        for r in (*s.ranges, *(r for n in postorder(s.value) if isinstance(n, Reduce) for r in n.ranges))
+    }
+    while index and index not in ranges and index[-1] in "oi":
+        index = index[:-1]
+    return set(ranges[index].names()) if index in ranges else set()
 
 
 def _arguments(compiled: CompiledKernel, sizes: Mapping[str, int], strict: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ...compiler.ir.affine import affine_of_isl
+from ...compiler.ir.affine import affine_of_isl, make_map
 from ...compiler.ir.codegen import Bounds, as_params, without
 from ...compiler.ir.quasiaffine import TRUE, Affine, Division
 from ...compiler.ir.tree import Leaf, Loop, Node, Placed, distributed, instance_map, leaves, loops, placed
@@ -46,11 +46,40 @@ def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bo
         position = values.find_dim_by_name(isl.dim_type.param, node.index)
         low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
         pieces = low.gist(low.domain()).coalesce().get_pieces()
-        base = affine_of_isl(pieces[0][1].ceil()) if len(pieces) == 1 else _least(program, node)
+        base = affine_of_isl(pieces[0][1].ceil()) if len(pieces) == 1 else _below(program, node, values, pieces)
         if base != Affine():
             body = reindexed(program, body, node.index, (node.index,), Affine.name(node.index) + base, TRUE)
     inner = (*around, node.index)
     return [replace(node, body=tuple(n for member in body for n in _from_zero(program, member, inner, bounds)))]
+
+
+def _below(program: Program, loop: Loop, values: isl.Set, pieces: Sequence[tuple[isl.Set, isl.Aff]]) -> Affine:
+    """Where an axis starts whose first value is one of several expressions: at one that no value is below, and from
+    which the values go the least far; if there is none, at the least value of all."""
+    best: tuple[int, Affine] | None = None
+    for _, piece in pieces:
+        try:
+            base = affine_of_isl(piece.ceil())
+        except isl.Error:
+            continue
+        names = sorted({loop.index, *base.names()})
+        lane = make_map((), names, (Affine.name(loop.index) - base,), TRUE)
+        lanes = _points_of(values, names).apply(lane)
+        low, high = lanes.dim_min_val(0), lanes.dim_max_val(0)
+        if low.is_int() and high.is_int() and low.to_python() >= 0:
+            found = (int(high.to_python()), base)
+            best = found if best is None or found[0] < best[0] else best
+    return best[1] if best is not None else _least(program, loop)
+
+
+def _points_of(points: isl.Set, names: Sequence[str]) -> isl.Set:
+    """Some parameters of a parameter set as the dimensions of a set, the others projected out."""
+    others = [str(points.get_dim_name(isl.dim_type.param, i)) for i in range(points.dim(isl.dim_type.param))]
+    found = isl.Set.from_params(without(points, [n for n in others if n not in names]))
+    for name in names:
+        position = found.find_dim_by_name(isl.dim_type.param, name)
+        found = found.move_dims(isl.dim_type.set, found.dim(isl.dim_type.set), isl.dim_type.param, position, 1)
+    return found
 
 
 def _least(program: Program, loop: Loop) -> Affine:

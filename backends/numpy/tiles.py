@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
 from ...compiler.ir.quasiaffine import TRUE, Affine
 from ..embed import helper_names
+from ..lower.count import operations
 from ..lower.lower import lower_to_tiles
 from ..lower.printing import TilePrinter
 from ..lower.tile import (
@@ -36,7 +37,7 @@ from .nest import Emission
 from .text import constant_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ...compiler.ir.program import Program
     from ...compiler.ir.tree import Node
@@ -44,8 +45,18 @@ if TYPE_CHECKING:
 COMBINE = {"sum": "a + b", "prod": "a * b", "any": "a | b", "all": "a & b"}
 
 
-def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> tuple[str, tuple[str, ...]]:
-    """The text of a module with one function that runs a loop tree tile by tile, and the permissions it leans on.
+@dataclass(frozen=True)
+class InTiles:
+    """A module's text, the permissions that its operations lean on, and about how many operations on tiles run at the
+    sizes of a call."""
+
+    source: str
+    leans: tuple[str, ...]
+    operations: Callable[[Mapping[str, int]], int]
+
+
+def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> InTiles:
+    """A module with one function that runs a loop tree tile by tile.
 
     *heading*: comments above the function's body. Arguments and results are those of `emit.emit`. Lanes that nobody may
     care about hold NaN, or the greatest integer: a result that they reach shows it.
@@ -67,7 +78,11 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> tuple[st
     _Printer(program, names, writer, tiles, arrays).body(tiles.body)
     writer.line(f"return {', '.join(names[o] for o in program.outputs)}")
     leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
-    return module_text(program, names, "\n".join(writer.lines)), tuple(sorted(leans))
+    return InTiles(
+        module_text(program, names, "\n".join(writer.lines)),
+        tuple(sorted(leans)),
+        lambda sizes: operations(tiles.body, names, {names[n]: v for n, v in sizes.items()}),
+    )
 
 
 @dataclass

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 class KernelPrinter(TilePrinter):
     """Prints the statements of a launch.
 
-    *nonnegative*: the sizes, loops and axes that are never below 0.
+    *nonnegative*: the sizes, loops and axes that are never below 0. *shared*: the tensors in memory that a program
+    both writes and reads: its threads wait for one another before a write to one and after it. What other programs do
+    does not matter, for no loop of the grid carries a dependence.
     """
 
     axes: Mapping[str, Axis]
     nonnegative: set[str]
+    shared: set[str]
     # The loads of the statement at hand: their text, and the name that each has got.
     loads: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -62,7 +65,9 @@ class KernelPrinter(TilePrinter):
                     self.writer.line(f"{name} = {value}")
                     value = name
                 mask = "" if stmt.mask == TRUE else f", mask={self.condition(stmt.mask, stmt.axes)}"
-                self.writer.line(f"tl.store({where}, {value}{mask})")
+                waits = ["tl.debug_barrier()"] if stmt.tensor in self.shared else []
+                for line in (*waits, f"tl.store({where}, {value}{mask})", *waits):
+                    self.writer.line(line)
         self.names.release(mark)
 
     def loop(self, stmt: For) -> None:

@@ -67,13 +67,14 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     """
     chain, body = _grid(stmt)
     stores = list(dict.fromkeys(s.tensor for s in _stores((stmt,))))
-    _require_sayable(program, tiles, stmt, body, stores)
+    _require_sayable(program, tiles, stmt, body)
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
     counts: list[Count] = []
     for loop in chain:
         assert loop.span is not None
         counts.append(Count(names.fresh(f"{names[loop.index]}_count"), *loop.span))
-    inner = _body(program, names, tiles, chain, counts, body)
+    loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
+    inner = _body(program, names, tiles, chain, counts, body, loads & set(stores))
     numbers = _numbers(names, chain, counts)
     arguments = _arguments(program, names, tiles, counts, [*numbers, *inner])
     stages = max((loop.stages for loop in _loops((stmt,))), default=1)
@@ -102,14 +103,8 @@ def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
     return chain, body
 
 
-def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt], stores: Sequence[str]) -> None:
+def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt]) -> None:
     values = list(values_of((stmt,)))
-    loads = {v.tensor for v in values if isinstance(v, Load)}
-    for tensor in stores:
-        if tensor in loads:
-            text = f"{tensor} is stored and loaded in one launch: other threads may not see yet what one has stored"
-            span = program.tensors[tensor].span
-            raise cannot(program, text, f"keep {tensor} in a tile, or compute it in a loop nest of its own", span)
     for loop in _loops(body):
         if loop.kind == "bind":
             text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
@@ -123,9 +118,15 @@ def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[
 
 
 def _body(
-    program: Program, names: Names, tiles: Tiles, chain: Sequence[For], counts: Sequence[Count], body: Sequence[Stmt]
+    program: Program,
+    names: Names,
+    tiles: Tiles,
+    chain: Sequence[For],
+    counts: Sequence[Count],
+    body: Sequence[Stmt],
+    shared: set[str],
 ) -> list[str]:
-    """What every program runs, under the conditions of the grid's loops."""
+    """What every program runs, under the conditions of the grid's loops. *shared*: tensors that it writes and reads."""
     nonnegative = {*program.sizes, *tiles.axes}
     nonnegative |= {loop.index for loop, count in zip(chain, counts, strict=True) if count.low.isdigit()}
     writer = Writer(indent=1)
@@ -136,7 +137,7 @@ def _body(
         if own:
             writer.line(f"if {' & '.join(own)}:")
             writer.indent += 1
-    KernelPrinter(program, names, writer, tiles.axes, nonnegative).body(body)
+    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared).body(body)
     return writer.lines
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from ...compiler.ir.dtype import F32, DType
 from .types import triton_type
 
-_ROUND = {"floor": "tl.floor({})", "ceil": "tl.ceil({})", "abs": "tl.abs({})"}
-
 
 def cast_text(x: str, source: DType, target: DType, saturating: bool = False) -> str:
     """Text of *x*, a tile of *source*, cast to *target*; it is an atom again.
@@ -58,6 +56,7 @@ def _to_float(x: str, source: DType, target: DType) -> str:
     if source == target:
         return x
     if target.bits >= 32:
+        x = f"{x}.to(tl.float32)" if source.stores_only and target != F32 else x
         return f"{x}.to({triton_type(target)})"
     # A narrow format is reached from f32, which has to hold the value exactly or as an odd neighbour.
     if source.bits == 64 and source.is_float:
@@ -106,8 +105,11 @@ def unary_text(op: str, a: str, dtype: DType) -> str:
             return _narrowed(f"round_even_{dtype.wide}({{}})", (a,), dtype)
         if op == "sqrt":
             return _narrowed("tl.sqrt({})" if dtype.bits == 64 else "tl.sqrt_rn({})", (a,), dtype)
-        if op in _ROUND:
-            return _narrowed(_ROUND[op], (a,), dtype)
+        if op in ("floor", "ceil"):
+            # Triton's own take subnormal f32 for 0.
+            return _narrowed(f"tl.{op}({{}})" if dtype.bits == 64 else f"{op}_f32({{}})", (a,), dtype)
+        if op == "abs":
+            return _narrowed("tl.abs({})", (a,), dtype)
     raise ValueError(f"{dtype} has no operation {op!r}")
 
 

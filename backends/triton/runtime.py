@@ -127,6 +127,20 @@ def unsigned_mod(a, b):
 
 
 @triton.jit
+def floor_f32(x):
+    """The greatest whole number that is not above x; below 0 that is never 0."""
+    whole = tl.floor(x)
+    return tl.where((x < 0.0) & (whole == 0.0), -1.0, whole)
+
+
+@triton.jit
+def ceil_f32(x):
+    """The least whole number that is not below x; above 0 that is never 0."""
+    whole = tl.ceil(x)
+    return tl.where((x > 0.0) & (whole == 0.0), 1.0, whole)
+
+
+@triton.jit
 def round_even_f32(x):
     """The nearest whole number, of two the even one; the sign of zero stays."""
     size = tl.abs(x)

@@ -21,7 +21,8 @@ def emit(file: str, target: str, path: str | None, name: str | None, output: str
     """Print the code of a kernel in FILE: a module that runs by itself.
 
     numpy: the definition, or loop by loop with a schedule. tiles: NumPy too, each statement under the block loops of a
-    schedule as one operation on a small array.
+    schedule as one operation on a small array. triton: that for a GPU, as a function of torch tensors; without a
+    schedule, by one that a fixed heuristic makes.
     """
     kernel = read_kernel(file, name)
     if target == "tiles" and path is None:

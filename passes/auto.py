@@ -1,0 +1,202 @@
+"""A schedule for a GPU: a fixed heuristic made of steps that anybody could take, each of them checked.
+
+Elementwise equations are written into their readers. Then each output, or tensor that something multiplies, is one
+launch: what only it needs is computed where a program needs it. A contraction gets tiles of rows and columns and loads
+its factors ahead; an equation over rows that are summed, or of which the greatest element is taken, a program for each
+row; all else tiles along the last index. Where a step is refused, the heuristic does without it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .groups import Contraction, Group, contraction, dimensions, groups, reductions, transposed
+from .refusal import IllegalTransformError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..compiler.ir.program import Program, Stage
+    from .state import State
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of tiles.
+
+    *rows*, *columns*, *depth*, *stages*: of contractions, and how many loads are under way; *together*: row tiles that
+    share a column tile before the next one's turn; *lanes*: along a row; *side*: of square tiles; *strict*: rows at
+    once where a sum over a row has to run in its order.
+    """
+
+    rows: int = 128
+    columns: int = 128
+    depth: int = 64
+    stages: int = 4
+    together: int = 8
+    lanes: int = 1024
+    side: int = 64
+    strict: int = 32
+
+
+class Steps(Protocol):
+    """The part of a schedule that is used."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def trace(self) -> Sequence[Any]: ...
+    def __getitem__(self, stage: str, /) -> Any: ...
+    def undo(self) -> None: ...
+    def split(self, loop: str, factor: int, /) -> tuple[str, str]: ...
+    def reorder(self, *names: str) -> None: ...
+    def compute_at(self, stage: str, loop: str, /) -> None: ...
+    def parallel(self, loop: str, /) -> None: ...
+    def block(self, *names: str) -> None: ...
+    def pipeline(self, loop: str, stages: int, /) -> None: ...
+    def inline(self, stage: str, /) -> None: ...
+    def cache_read(self, tensor: str, loop: str, /) -> str: ...
+    def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...
+
+
+def schedule_for_gpu(steps: Steps, sizes: Sizes) -> None:
+    """Take the steps. What no recipe fits stays as it is: one program runs it, element by element."""
+    _inline(steps)
+    for group in groups(steps.state.program):
+        program = steps.state.program
+        found = [c for n in (*group.members, group.root) if (c := contraction(program, program.stage(n)))]
+        if not (found and _attempt(steps, _contractions, steps, group, found, sizes)):
+            _attempt(steps, _along_rows, steps, group, sizes)
+
+
+def _attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> bool:
+    """Whether a recipe's steps are all taken; if one is refused, none is."""
+    before = len(steps.trace)
+    try:
+        recipe(*arguments)
+    except IllegalTransformError:
+        while len(steps.trace) > before:
+            steps.undo()
+        return False
+    return True
+
+
+def _inline(steps: Steps) -> None:
+    """Write the elementwise equations into their readers, but for what a contraction multiplies."""
+    program = steps.state.program
+    factors = {t for s in program.stages for c in [contraction(program, s)] if c is not None for t in c.factors}
+    for stage in program.stages:
+        if stage.tensor not in (*program.outputs, *factors) and not reductions(stage):
+            _attempt(steps, steps.inline, stage.name)
+
+
+def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], sizes: Sizes) -> None:
+    """Tiles of rows and columns; the sums in tiles too, with their factors loaded ahead. All other indices are grid."""
+    program = steps.state.program
+    order = [r.index for r in program.stage(group.root).ranges]
+    of = dimensions(program, group)
+    rows = [n for n in order if any(n in of[c.stage][r] for c in found for r in c.rows)]
+    columns = [n for n in order if any(n in of[c.stage][r] for c in found for r in c.columns)]
+    if not rows or not columns or set(rows) & set(columns):
+        _along_rows(steps, group, sizes)
+        return
+    loop = {n: f"{group.root}.{n}" for n in order}
+    ro, ri = steps.split(loop[rows[-1]], sizes.rows)
+    co, ci = steps.split(loop[columns[-1]], sizes.columns)
+    outer = [loop[n] for n in order if n not in (rows[-1], columns[-1])]
+    steps.reorder(*outer, ro, co, ri, ci)
+    for member in reversed(group.members):
+        steps.compute_at(member, co)
+    serial: list[str] = []
+    copies: list[str] = []
+    for one in found:
+        *before, last = (f"{one.stage}.{n}" for n in one.summed)
+        ko, ki = steps.split(last, sizes.depth)
+        tile = (
+            [ri, ci] if one.stage == group.root else [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
+        )
+        steps.reorder(*before, ko, *tile, ki)
+        serial += [*before, ko]
+        for tensor in one.factors:
+            _attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
+        _attempt(steps, steps.pipeline, ko, sizes.stages)
+    grid = [*outer, ro, co]
+    for stage in (*copies, *group.members, group.root):
+        _block(steps, stage, (*grid, *serial))
+    groups_of, _, within = steps.group(ro, co, sizes.together)
+    for name in (*outer, groups_of, co, within):
+        steps.parallel(name)
+
+
+def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
+    """A program for each row, or for some rows where a sum over one has to run in its order; else tiles of elements."""
+    program = steps.state.program
+    root = program.stage(group.root)
+    order = [r.index for r in root.ranges]
+    reduced = [n for n in (*group.members, group.root) if reductions(program.stage(n))]
+    if not order:
+        return
+    if not reduced:
+        _elementwise(steps, root, order, sizes)
+        return
+    of = dimensions(program, group)
+    shared = [n for n in order if all(any(n in d for d in of[m].values()) for m in reduced)]
+    ordered = not all(_any_order(program, name) for name in reduced)
+    grid = [f"{root.name}.{n}" for n in shared]
+    inside = [f"{root.name}.{n}" for n in order if n not in shared]
+    rows: list[str] = []
+    if grid:
+        grid[-1], row = steps.split(grid[-1], sizes.strict if ordered else 1)
+        rows = [row]
+        steps.reorder(*grid, *inside, *rows)
+    for member in reversed(group.members):
+        steps.compute_at(member, grid[-1] if grid else inside[0])
+    serial = list(grid)
+    for name in (*group.members, group.root):
+        stage = program.stage(name)
+        summed = [f"{name}.{r.index}" for node in reductions(stage) for r in node.ranges]
+        own = [*inside, *rows] if name == group.root else [f"{name}.{r.index}" for r in stage.ranges]
+        along = summed or (list(inside) if name == group.root else [])
+        across = [n for n in own if n not in along]
+        if along and ordered:
+            steps.reorder(*along, *across)
+            serial += along
+        elif along:
+            lanes = [node.order.size for node in reductions(stage) if node.order.kind == "lanes"]
+            outer, inner = steps.split(along[-1], lanes[0] if lanes else sizes.lanes)
+            steps.reorder(*along[:-1], outer, *across, inner)
+            serial += [*along[:-1], outer]
+    for name in (*group.members, group.root):
+        _block(steps, name, serial)
+    for name in grid:
+        steps.parallel(name)
+
+
+def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) -> None:
+    last = order[-1]
+    other = transposed(root, last)
+    grid = [f"{root.name}.{n}" for n in order]
+    inner: list[str] = []
+    for index, size in ((other, sizes.side), (last, sizes.side if other else sizes.lanes)):
+        if index is not None:
+            place = grid.index(f"{root.name}.{index}")
+            grid[place], within = steps.split(grid[place], size)
+            inner.append(within)
+    steps.reorder(*grid, *inner)
+    steps.block(*inner)
+    for name in grid:
+        steps.parallel(name)
+
+
+def _any_order(program: Program, name: str) -> bool:
+    """Whether lanes may share each sum of an equation."""
+    updates = [s for s in program.statements_of(name) if s.kind == "update" and s.reduction is not None]
+    return all(program.free_order(s) or (s.reduction and s.reduction.order.kind == "lanes") for s in updates)
+
+
+def _block(steps: Steps, stage: str, outer: Sequence[str]) -> None:
+    """Make every loop of an equation a tile's axis that is none of the outer ones."""
+    inner = [n for n in steps[stage].loops if n not in outer]
+    if inner:
+        steps.block(*inner)
