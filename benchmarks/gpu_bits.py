@@ -72,12 +72,51 @@ def compared(name: str) -> tuple[str, int, str | None]:
     return name, want.size, f"{len(wrong)} of {want.size} differ; {shown}: {got[first]!r}, defined {want[first]!r}"
 
 
+def examples() -> dict[str, Any]:
+    """The runs whose bits are recorded, by name, of kernels that have a GPU schedule."""
+    return {run.key: run for run in module(ROOT / "tests" / "bits" / "catalogue.py").catalogue()}
+
+
+def compared_example(name: str) -> tuple[str, int, str | None]:
+    """(run, elements, what differs): no bit of a strict kernel; of others, no element by more than its bound."""
+    import tilewright as tw
+
+    run = examples()[name]
+    try:
+        compiled = tw.compile(run.kernel, target="triton")
+        wanted = run.outputs()
+        result = compiled(**{k: on_gpu(v) for k, v in run.arguments().items()})
+        strict = not compiled.permissions
+        bounds = () if strict else compiled.error_bound(**run.arguments())
+    except Exception as error:
+        return name, 0, f"{type(error).__name__}: {str(error)[:300]}"
+    results = result if isinstance(result, tuple) else (result,)
+    limits = bounds if isinstance(bounds, tuple) else (bounds,)
+    differing = module(ROOT / "tests" / "backends" / "operations.py").differing
+    total = 0
+    for number, ((output, want), tensor) in enumerate(zip(wanted.items(), results, strict=True)):
+        want, got = np.asarray(want), off_gpu(tensor)
+        total += want.size
+        with np.errstate(invalid="ignore"):
+            far = np.abs(want.astype(float) - got.astype(float)) > limits[number] if not strict else None
+        wrong = np.argwhere(differing(want, got) if far is None else far)
+        if len(wrong):
+            at = tuple(wrong[0])
+            return name, total, f"{output}: {len(wrong)} of {want.size} differ; {got[at]!r}, defined {want[at]!r}"
+    return name, total, None
+
+
 def main() -> None:
     names = list(module(ROOT / "tests" / "backends" / "operations.py").bodies())
     start = time.time()
     # Most of the time goes into compiling, on the CPU.
-    with multiprocessing.get_context("spawn").Pool(12) as pool:
+    with multiprocessing.get_context("spawn").Pool(14) as pool:
         found = pool.map(compared, names, chunksize=4)
+        runs = pool.map(compared_example, list(examples()), chunksize=1)
+    print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
+    for name, _, text in runs:
+        if text is not None:
+            print(f"  {name}: {text}")
     failed = {name: text for name, _, text in found if text is not None}
     elements = sum(count for _, count, _ in found)
     print(f"{len(found)} operations, {elements} elements, {len(failed)} differ, {time.time() - start:.0f} s")
@@ -91,6 +130,8 @@ def main() -> None:
         "operations": len(found),
         "elements": elements,
         "differing": failed,
+        "runs": len(runs),
+        "runs_differing": {name: text for name, _, text in runs if text is not None},
     }
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(json.dumps(result, indent=1) + "\n")

@@ -118,7 +118,7 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         )
         steps.reorder(*before, ko, *tile, ki)
         serial += [*before, ko]
-        for tensor in one.factors:
+        for tensor in (t for t in one.factors if t not in one.padded):
             _attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
         _attempt(steps, steps.pipeline, ko, sizes.stages)
     grid = [*outer, ro, co]

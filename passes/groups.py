@@ -24,7 +24,8 @@ class Group:
 @dataclass(frozen=True)
 class Contraction:
     """A sum of products whose factors have indices of their own: *rows* the first's, *columns* the second's, *batch*
-    those of both, *summed* those over which it runs, the innermost last; *factors*: what the two read."""
+    those of both, *summed* those over which it runs, the innermost last; *factors*: the tensors that the two read;
+    *padded*: those of them that are read beyond an edge too."""
 
     stage: str
     rows: tuple[str, ...]
@@ -32,6 +33,7 @@ class Contraction:
     batch: tuple[str, ...]
     summed: tuple[str, ...]
     factors: tuple[str, ...]
+    padded: frozenset[str]
 
 
 def groups(program: Program) -> list[Group]:
@@ -88,8 +90,10 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
         columns = tuple(n for n in own if n in second and n not in first)
         if rows and columns and summed and set(summed) <= first & second:
             batch = tuple(n for n in own if n in first and n in second)
-            factors = dict.fromkeys(r.tensor for side in (body.left, body.right) for r in _read(side))
-            return Contraction(stage.name, rows, columns, batch, summed, tuple(factors))
+            reads = [r for side in (body.left, body.right) for r in _read(side)]
+            factors = tuple(dict.fromkeys(r.tensor for r in reads))
+            padded = frozenset(r.tensor for r in reads if r.fill is not None)
+            return Contraction(stage.name, rows, columns, batch, summed, factors, padded)
     return None
 
 

@@ -9,10 +9,11 @@ import islpy as isl
 
 from ...compiler.ir.affine import affine_of_isl, make_map
 from ...compiler.ir.codegen import Bounds, as_params, without
-from ...compiler.ir.quasiaffine import TRUE, Affine, Division
+from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Division
 from ...compiler.ir.tree import Leaf, Loop, Node, Placed, distributed, instance_map, leaves, loops, placed
 from ...passes.dependence import dependences
 from ...passes.state import reindexed
+from .masks import formula_set
 from .refusing import cannot
 from .tile import Axis
 
@@ -47,6 +48,10 @@ def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bo
         low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
         pieces = low.gist(low.domain()).coalesce().get_pieces()
         base = affine_of_isl(pieces[0][1].ceil()) if len(pieces) == 1 else _below(program, node, values, pieces)
+        if values.is_subset(formula_set(_names(values), Comparison("==", Affine.name(node.index), base))):
+            # One value is no axis: all that it says is where.
+            body = reindexed(program, body, node.index, (), base, TRUE)
+            return [n for member in body for n in _from_zero(program, member, around, bounds)]
         if base != Affine():
             body = reindexed(program, body, node.index, (node.index,), Affine.name(node.index) + base, TRUE)
     inner = (*around, node.index)
@@ -74,12 +79,15 @@ def _below(program: Program, loop: Loop, values: isl.Set, pieces: Sequence[tuple
 
 def _points_of(points: isl.Set, names: Sequence[str]) -> isl.Set:
     """Some parameters of a parameter set as the dimensions of a set, the others projected out."""
-    others = [str(points.get_dim_name(isl.dim_type.param, i)) for i in range(points.dim(isl.dim_type.param))]
-    found = isl.Set.from_params(without(points, [n for n in others if n not in names]))
+    found = isl.Set.from_params(without(points, [n for n in _names(points) if n not in names]))
     for name in names:
         position = found.find_dim_by_name(isl.dim_type.param, name)
         found = found.move_dims(isl.dim_type.set, found.dim(isl.dim_type.set), isl.dim_type.param, position, 1)
     return found
+
+
+def _names(points: isl.Set) -> list[str]:
+    return [str(points.get_dim_name(isl.dim_type.param, i)) for i in range(points.dim(isl.dim_type.param))]
 
 
 def _least(program: Program, loop: Loop) -> Affine:

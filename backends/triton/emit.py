@@ -16,6 +16,7 @@ from ..naming import Names
 from .elementary import function_text
 from .host import HOST_NAMES, host_text
 from .launch import Launch, kernel_text
+from .operations import pairs_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,8 @@ def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int
     host = host_text(program, names, tiles.arrays, launches, heading)
     body = "\n\n\n".join([*(text for text, _ in kernels), host])
     elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
-    functions = [function_text(s) for s in elementary]
+    functions = [pairs_text(name) for name in sorted(set(re.findall(r"\bpairs_\w+(?=\()", body)))]
+    functions += [function_text(s) for s in elementary]
     helpers = runtime_text("triton", names_used("triton", "\n\n\n".join([*functions, body])))
     whole = "\n\n\n".join(part for part in (helpers, *functions, body) if part)
     imports = "import functools\n\n" if "functools." in whole else ""

@@ -10,7 +10,7 @@ from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Sele
 from ...compiler.ir.quasiaffine import TRUE, Affine, Division
 from ..lower.printing import TilePrinter
 from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Value, Where
-from .operations import binary_text, cast_text, combine_name, fma_text, unary_text
+from .operations import binary_text, cast_text, combine_name, fma_text, pairs_name, unary_text
 from .products import product_text
 from .types import constant_text, literal_text, number_text, triton_type
 
@@ -269,7 +269,7 @@ class KernelPrinter(TilePrinter):
             rows = [a for a in own if a not in over]
             count, lanes = self.lanes(rows), self.lanes(over)
             flat = f"tl.reshape({self.aligned(value.value, [*rows, *over])}, ({count}, {lanes}))"
-            step = f"by_pairs({flat}, {count}, {lanes.bit_length() - 1}, {combine_name(value.combine, value.dtype)})"
+            step = f"{pairs_name(value.combine, value.dtype)}({flat}, {count}, {lanes.bit_length() - 1})"
             if not rows:
                 return f"tl.sum({step}, 0)"
             return step if len(rows) == 1 else f"tl.reshape({step}, {self.shape(rows)})"

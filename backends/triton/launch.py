@@ -185,11 +185,11 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 8 elements of the largest tile for a thread; of an accumulator 128, 4 at least."""
+    """How many warps a program has: 8 elements of the largest tile for a thread; of a product 64, 4 warps at least."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
-    return min(8, max(4, lanes // 4096) if products else max(1, lanes // 256))
+    return min(8, max(4, lanes // 2048) if products else max(1, lanes // 256))
 
 
 def _loops(body: Sequence[Stmt]) -> Iterator[For]:

@@ -131,6 +131,21 @@ def combine_name(op: str, dtype: DType) -> str:
     return f"{word}_{dtype}" if narrow else word
 
 
+def pairs_name(op: str, dtype: DType) -> str:
+    """The function that combines lanes by adjacent pairs; `pairs_text` is its text."""
+    return f"pairs_{combine_name(op, dtype)}"
+
+
+def pairs_text(name: str) -> str:
+    """The function `pairs_<combine>`: Triton takes what combines two lanes by its name only."""
+    return f'''@triton.jit
+def {name}(x, rows: tl.constexpr, levels: tl.constexpr):
+    """The 2**levels columns of x [rows, columns] combined by adjacent pairs until one is left: [rows]."""
+    for level in tl.static_range(levels):
+        x = tl.reduce(tl.reshape(x, (rows, 2 ** (levels - 1 - level), 2)), 2, {name.removeprefix("pairs_")})
+    return tl.reshape(x, (rows,))'''
+
+
 def _narrowed(text: str, operands: tuple[str, ...], dtype: DType) -> str:
     """An operation on floats, of 16 bits by way of f32."""
     if not dtype.is_float or dtype.bits >= 32:

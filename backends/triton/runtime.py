@@ -179,14 +179,6 @@ def maximum(a, b):
 
 
 @triton.jit
-def by_pairs(x, rows: tl.constexpr, levels: tl.constexpr, combine: tl.constexpr):
-    """The 2**levels columns of x [rows, columns] combined by adjacent pairs until one is left: [rows]."""
-    for level in tl.static_range(levels):
-        x = tl.reduce(tl.reshape(x, (rows, 2 ** (levels - 1 - level), 2)), 2, combine)
-    return tl.reshape(x, (rows,))
-
-
-@triton.jit
 def add(a, b):
     """a + b."""
     return a + b

@@ -1,0 +1,251 @@
+"""Speed on a GPU: kernels by their default schedules beside libraries, compilers and each other.
+
+    python benchmarks/gpu.py [--only NAME ..] [--save FILE]
+
+Every contestant is checked before it is timed. Times are of graph replays over inputs that do not stay in the cache:
+contestants take turns in rounds whose order rotates, once in bursts on a cool card and once sustained; what is printed
+is the median over the rounds, with the range. A ratio is the best other contestant's time over ours: above 1 is ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tilewright as tw
+import torch
+import triton
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS = 7
+# What has to pass through before an input is read again: more than the second cache holds.
+FRESH = 200 << 20
+
+TEXTS = {
+    "matmul_silu": """kernel matmul_silu(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
+        C[i, j] = bf16(allow reassociate in sum(k) f32(A[i, k]) * f32(W[k, j]))
+        Y[i, j] = bf16(silu(f32(C[i, j])))
+    }""",
+    "silu_mul": """kernel silu_mul(G: bf16[M, N], U: bf16[M, N]) -> (Y: bf16[M, N]) {
+        Y[i, j] = bf16(silu(f32(G[i, j])) * f32(U[i, j]))
+    }""",
+    "rmsnorm": """kernel rmsnorm(X: bf16[M, D], W: bf16[D], eps: f32) -> (Y: bf16[M, D]) where D >= 1 {
+        ss[i] = sum(d, lanes=1024) f32(X[i, d]) * f32(X[i, d])
+        r[i] = rsqrt(ss[i] / f32(D) + eps)
+        Y[i, d] = bf16(f32(X[i, d]) * r[i] * f32(W[d]))
+    }""",
+    "softmax": """kernel softmax(X: TYPE[R, C]) -> (Y: TYPE[R, C]) {
+        allow reassociate
+        m[r] = max(c) f32(X[r, c])
+        e[r, c] = exp(f32(X[r, c]) - m[r])
+        s[r] = sum(c) e[r, c]
+        Y[r, c] = TYPE(e[r, c] / s[r])
+    }""",
+    "transpose": "kernel transpose(X: bf16[M, N]) -> (Y: bf16[N, M]) { Y[j, i] = X[i, j] }",
+    "chain": """kernel chain(X: f32[N], Z: f32[N]) -> (Y: f32[N]) {
+        a[i] = X[i] * 1.5 + Z[i]
+        b[i] = max(a[i], 0) - X[i]
+        c[i] = b[i] * b[i] + 0.5
+        Y[i] = (c[i] * 0.25 + a[i]) * Z[i] - min(b[i], 1)
+    }""",
+    "conv": """kernel conv(X: bf16[B, H, W, C], F: bf16[3, 3, C, O]) -> (Y: bf16[B, H, W, O]) {
+        Y[n, h, w, o] = bf16(allow reassociate in sum(r in 0..3, s in 0..3, c)
+                             f32(X[n, h + r - 1, w + s - 1, c] else 0) * f32(F[r, s, c, o]))
+    }""",
+    "contraction": """kernel contraction(X: bf16[NA, NK, NL, NB], Y: bf16[NL, NK, NC]) -> (T: f32[NA, NB, NC]) {
+        T[a, b, c] = allow reassociate in sum(k, l) f32(X[a, k, l, b]) * f32(Y[l, k, c])
+    }""",
+}
+
+
+@dataclass
+class Case:
+    """Contestants on the same inputs: name -> function of one set of inputs."""
+
+    name: str
+    inputs: Callable[[], tuple[Any, ...]]
+    ours: tw.CompiledKernel
+    others: dict[str, Callable[..., Any]]
+    tolerance: float = 2e-2
+    times: dict[str, Any] = field(default_factory=dict)
+
+
+def compiled(name: str, sizes: tw.Sizes | None = None, warps: int | None = None, **words: str) -> tw.CompiledKernel:
+    text = TEXTS[name]
+    for word, meant in words.items():
+        text = text.replace(word, meant)
+    (kernel,) = tw.parse(text).values()
+    return tw.compile(kernel, tw.gpu_schedule(kernel, sizes), target="triton", warps=warps)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.bfloat16, scale: float = 1.0) -> torch.Tensor:
+    return (torch.randn(shape, device="cuda") * scale).to(dtype)
+
+
+def silu_after(A: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.silu(A @ W)
+
+
+def gated(G: torch.Tensor, U: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.silu(G) * U
+
+
+def normed(X: torch.Tensor, W: torch.Tensor, eps: float) -> torch.Tensor:
+    return torch.nn.functional.rms_norm(X, (X.shape[1],), W, eps)
+
+
+def chained(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    a = X * 1.5 + Z
+    b = a.clamp(min=0) - X
+    return ((b * b + 0.5) * 0.25 + a) * Z - b.clamp(max=1)
+
+
+def convolved(X: torch.Tensor, F: torch.Tensor) -> torch.Tensor:
+    found = torch.nn.functional.conv2d(X.permute(0, 3, 1, 2), F.permute(3, 2, 0, 1), padding=1)
+    return found.permute(0, 2, 3, 1)
+
+
+def contracted(X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+    return torch.einsum("aklb,lkc->abc", X, Y).float()
+
+
+def with_compile(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {
+        "torch": function,
+        "torch.compile": torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False),
+    }
+
+
+def cases() -> list[Case]:
+    found: list[Case] = []
+    for rows in (1, 16, 64, 256, 1024, 2048, 8192):
+        sizes = None
+        if rows <= 64:
+            sizes = tw.Sizes(rows=max(16, rows), columns=128, depth=64, stages=5, together=1)
+        elif rows > 256:
+            sizes = tw.Sizes(rows=128, columns=256, depth=64, stages=3)
+        found.append(
+            Case(
+                f"matmul_silu M={rows}",
+                lambda rows=rows: (normal(rows, 4096), normal(4096, 12288, scale=0.02)),
+                compiled("matmul_silu", sizes),
+                {"torch": silu_after},
+            )
+        )
+    for rows in (1, 1024, 7239):
+        inputs = lambda rows=rows: (normal(rows, 12288), normal(rows, 12288))  # noqa: E731
+        found.append(
+            Case(f"silu_mul M={rows}", inputs, compiled("silu_mul", tw.Sizes(lanes=2048)), with_compile(gated))
+        )
+    for rows in (1, 1024, 8192):
+        inputs = lambda rows=rows: (normal(rows, 4096), normal(4096), 1e-5)  # noqa: E731
+        found.append(Case(f"rmsnorm M={rows}", inputs, compiled("rmsnorm"), with_compile(normed)))
+    for kind, word in ((torch.bfloat16, "bf16"), (torch.float32, "f32")):
+        inputs = lambda kind=kind: (normal(1024, 8192, dtype=kind),)  # noqa: E731
+        other = with_compile(lambda X: torch.softmax(X, 1))
+        found.append(Case(f"softmax {word}", inputs, compiled("softmax", tw.Sizes(lanes=8192), TYPE=word), other))
+    other = with_compile(lambda X: X.t().contiguous())
+    found.append(Case("transpose 8192", lambda: (normal(8192, 8192),), compiled("transpose"), other))
+    inputs = lambda: (normal(1 << 26, dtype=torch.float32), normal(1 << 26, dtype=torch.float32))  # noqa: E731
+    found.append(Case("chain 2^26", inputs, compiled("chain"), with_compile(chained)))
+    inputs = lambda: (normal(32, 56, 56, 64), normal(3, 3, 64, 64, scale=0.05))  # noqa: E731
+    found.append(Case("conv 3x3", inputs, compiled("conv", tw.Sizes(rows=64, columns=64)), with_compile(convolved)))
+    inputs = lambda: (normal(32, 32, 64, 128, scale=0.1), normal(64, 32, 512, scale=0.1))  # noqa: E731
+    found.append(Case("contraction", inputs, compiled("contraction"), {"torch.einsum": contracted}))
+    return found
+
+
+def captured(function: Callable[..., Any], sets: list[tuple[Any, ...]]) -> torch.cuda.CUDAGraph:
+    """A graph of one call for each set of inputs."""
+    for one in sets[:2]:
+        function(*one)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for one in sets:
+            function(*one)
+    return graph
+
+
+def seconds(graph: torch.cuda.CUDAGraph, times: int) -> float:
+    first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    first.record()
+    for _ in range(times):
+        graph.replay()
+    last.record()
+    torch.cuda.synchronize()
+    return first.elapsed_time(last) / 1000 / times
+
+
+def measure(case: Case) -> None:
+    torch.manual_seed(0)
+    one = case.inputs()
+    size = sum(t.nbytes for t in one if isinstance(t, torch.Tensor))
+    sets = [one, *(case.inputs() for _ in range(min(30, max(1, FRESH // max(1, size)))))]
+    contestants = {"ours": lambda *a: case.ours(*a), **case.others}
+    want = next(iter(case.others.values()))(*one).float()
+    graphs: dict[str, torch.cuda.CUDAGraph] = {}
+    for name, function in contestants.items():
+        got = function(*one).float()
+        error = ((got - want).norm() / want.norm()).item()
+        if not error <= case.tolerance:
+            raise AssertionError(f"{case.name}: {name} is off by {error}")
+        graphs[name] = captured(function, sets)
+    for regime in ("burst", "sustained"):
+        readings: dict[str, list[float]] = {name: [] for name in graphs}
+        for number in range(ROUNDS):
+            order = list(graphs)
+            for name in order[number % len(order) :] + order[: number % len(order)]:
+                graph = graphs[name]
+                once = seconds(graph, 1)
+                if regime == "burst":
+                    time.sleep(0.1)
+                    graph.replay()
+                    reading = seconds(graph, max(1, int(0.008 / once)))
+                else:
+                    seconds(graph, max(1, int(0.03 / once)))
+                    reading = seconds(graph, max(1, int(0.05 / once)))
+                readings[name].append(reading / len(sets) * 1e6)
+        case.times[regime] = {n: [statistics.median(r), min(r), max(r)] for n, r in readings.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--save")
+    options = parser.parse_args()
+    found: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "unit": "us: median, least and greatest of the rounds",
+        "cases": {},
+    }
+    for case in cases():
+        if options.only and not any(word in case.name for word in options.only):
+            continue
+        try:
+            measure(case)
+        except Exception as error:
+            print(f"{case.name:20s} failed: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            found["cases"][case.name] = {"failed": f"{type(error).__name__}: {str(error)[:300]}"}
+            continue
+        found["cases"][case.name] = case.times
+        for regime, times in case.times.items():
+            best = min(t[0] for n, t in times.items() if n != "ours")
+            shown = "  ".join(f"{n} {t[0]:.1f} [{t[1]:.1f}..{t[2]:.1f}]" for n, t in times.items())
+            print(f"{case.name:20s} {regime:9s} ratio {best / times['ours'][0]:.3f}   {shown}", flush=True)
+    if options.save:
+        Path(options.save).write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
