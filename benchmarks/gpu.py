@@ -41,7 +41,7 @@ TEXTS = {
         r[i] = rsqrt(ss[i] / f32(D) + eps)
         Y[i, d] = bf16(f32(X[i, d]) * r[i] * f32(W[d]))
     }""",
-    "softmax": """kernel softmax(X: TYPE[R, C]) -> (Y: TYPE[R, C]) {
+    "softmax": """kernel softmax(X: TYPE[R, C]) -> (Y: TYPE[R, C]) where C >= 1, C <= 8192 {
         allow reassociate
         m[r] = max(c) f32(X[r, c])
         e[r, c] = exp(f32(X[r, c]) - m[r])

@@ -112,7 +112,10 @@ def main() -> None:
     # Most of the time goes into compiling, on the CPU.
     with multiprocessing.get_context("spawn").Pool(14) as pool:
         found = pool.map(compared, names, chunksize=4)
-        runs = pool.map(compared_example, list(examples()), chunksize=1)
+        runs = []
+        for run in pool.imap_unordered(compared_example, list(examples()), chunksize=1):
+            runs.append(run)
+            print(f"{time.time() - start:6.1f} s  {run[0]}: {run[2] or 'as defined'}", flush=True)
     print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
     for name, _, text in runs:
         if text is not None:

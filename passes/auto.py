@@ -8,10 +8,11 @@ row; all else tiles along the last index. Where a step is refused, the heuristic
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .groups import Contraction, Group, contraction, dimensions, groups, reductions, transposed
+from .groups import Contraction, Group, contraction, dimensions, greatest, groups, reductions, transposed
 from .refusal import IllegalTransformError
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class Sizes:
     """Of tiles.
 
     *rows*, *columns*, *depth*, *stages*: of contractions, and how many loads are under way; *together*: row tiles that
-    share a column tile before the next one's turn; *lanes*: along a row; *side*: of square tiles; *strict*: rows at
-    once where a sum over a row has to run in its order.
+    share a column tile before the next one's turn; *lanes*: along a row; *whole*: a row that is never longer is one
+    tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in its order.
     """
 
     rows: int = 128
@@ -36,6 +37,7 @@ class Sizes:
     stages: int = 4
     together: int = 8
     lanes: int = 1024
+    whole: int = 16384
     side: int = 64
     strict: int = 32
 
@@ -51,6 +53,7 @@ class Steps(Protocol):
     def undo(self) -> None: ...
     def split(self, loop: str, factor: int, /) -> tuple[str, str]: ...
     def reorder(self, *names: str) -> None: ...
+    def fuse(self, outer: str, inner: str, /) -> str: ...
     def compute_at(self, stage: str, loop: str, /) -> None: ...
     def parallel(self, loop: str, /) -> None: ...
     def block(self, *names: str) -> None: ...
@@ -121,6 +124,9 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         for tensor in (t for t in one.factors if t not in one.padded):
             _attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
         _attempt(steps, steps.pipeline, ko, sizes.stages)
+        for outside, within in itertools.pairwise([*before, ko]):
+            # One loop over all that is summed: loads are under way across its whole length.
+            _attempt(steps, steps.fuse, outside, within)
     grid = [*outer, ro, co]
     for stage in (*copies, *group.members, group.root):
         _block(steps, stage, (*grid, *serial))
@@ -164,6 +170,11 @@ def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
             serial += along
         elif along:
             lanes = [node.order.size for node in reductions(stage) if node.order.kind == "lanes"]
+            bound = greatest(program, name, along[-1].split(".")[-1])
+            if not lanes and bound is not None and bound < sizes.whole:
+                steps.reorder(*along[:-1], *across, along[-1])
+                serial += along[:-1]
+                continue
             outer, inner = steps.split(along[-1], lanes[0] if lanes else sizes.lanes)
             steps.reorder(*along[:-1], outer, *across, inner)
             serial += [*along[:-1], outer]

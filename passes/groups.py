@@ -122,6 +122,18 @@ def dimensions(program: Program, group: Group) -> Mapping[str, Mapping[str, froz
     return found
 
 
+def greatest(program: Program, stage: str, index: str) -> int | None:
+    """The greatest value of an index at any size; None where there is none."""
+    found: list[int] = []
+    for statement in program.statements_of(stage):
+        if index in statement.iterators:
+            value = program.domain(statement).dim_max_val(statement.iterators.index(index))
+            if not value.is_int():
+                return None
+            found.append(int(value.to_python()))
+    return max(found, default=None)
+
+
 def _in_order(program: Program) -> list[Stage]:
     from ..compiler.ir.program import stages_of
 

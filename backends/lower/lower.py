@@ -99,7 +99,9 @@ def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: is
                 body = _walk(work, node.body, (*around, node.index), inside)
                 # A tile made inside is alive inside; of one made before more lanes may be alive now.
                 work.live = {n: without(s, [node.index]) for n, s in work.live.items() if n in before}
-                made = For(node.index, low, high, body, node.kind, node.descending, guard, node.stages)
+                made = For(
+                    node.index, low, high, body, node.kind, node.descending, guard, node.stages, fused=node.fused
+                )
                 if node.kind in ("bind", "parallel"):
                     _, *own, _ = work.spans.loop(node, around, known)
                     _, *span, _ = work.spans.loop(node, (), work.spans.start())
@@ -107,6 +109,18 @@ def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: is
                 result.append(made)
             case _:
                 result += _walk(work, node.body, around, known)
+    return _together(result)
+
+
+def _together(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The statements with those that follow one another under one condition in one `If`."""
+    result: list[Stmt] = []
+    for stmt in body:
+        last = result[-1] if result else None
+        if isinstance(stmt, If) and isinstance(last, If) and stmt.condition == last.condition:
+            result[-1] = If(last.condition, (*last.body, *stmt.body))
+        else:
+            result.append(stmt)
     return tuple(result)
 
 

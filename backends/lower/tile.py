@@ -159,8 +159,9 @@ class Store:
 class For:
     """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration.
 
-    *span*: of a parallel or bound loop the ends that hold for all values of the loops around it, in Python's words;
-    *rectangular*: whether those are the loop's own ends.
+    *fused*: it and the loop that is all its body run over a rectangle, and may be one loop. *span*: of a parallel or
+    bound loop the ends that hold for all values of the loops around it, in Python's words; *rectangular*: whether those
+    are the loop's own ends.
     """
 
     index: str
@@ -174,6 +175,7 @@ class For:
     carried: tuple[str, ...] = ()
     span: tuple[str, str] | None = None
     rectangular: bool = True
+    fused: bool = False
 
 
 @dataclass(frozen=True, eq=False)

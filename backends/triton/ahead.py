@@ -66,13 +66,22 @@ def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capaci
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    tma = aligned and arch >= 90
+    blocks = {d.name for d in launch.descriptors}
+    constants: dict[str, Any] = {"WIDE": False}
     signature = {**dict(launch.arguments), "WIDE": "constexpr"}
+    if blocks:
+        constants["TMA"] = tma
+        signature["TMA"] = "constexpr"
+    if not tma:
+        constants |= dict.fromkeys(blocks)
+        signature |= dict.fromkeys(blocks, "constexpr")
     counts = {count.name for count in launch.grid}
     divisible = [n for n, t in launch.arguments if aligned and (t.startswith("*") or (t == "i32" and n not in counts))]
     attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in divisible}
     options = {"num_warps": launch.warps, "num_stages": launch.stages, "enable_fp_fusion": False}
     made: Any = triton.compile(
-        ASTSource(function, signature, {"WIDE": False}, attributes), target=GPUTarget("cuda", arch, 32), options=options
+        ASTSource(function, signature, constants, attributes), target=GPUTarget("cuda", arch, 32), options=options
     )
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "kernel.cubin"

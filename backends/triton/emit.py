@@ -64,5 +64,6 @@ def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int
         f'"""The kernel {program.name} in Triton: {program.name}(..) takes and returns torch tensors."""\n\n{imports}'
     )
     leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
-    source = f"{head}import torch\nimport triton\nimport triton.language as tl\n\n\n{whole}\n"
+    tools = "from triton.tools.tensor_descriptor import TensorDescriptor\n" if "TensorDescriptor." in whole else ""
+    source = f"{head}import torch\nimport triton\nimport triton.language as tl\n{tools}\n\n{whole}\n"
     return Emitted(source, launches, tuple(sorted(leans)))

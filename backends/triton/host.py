@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Names that the function itself uses.
 HOST_NAMES = (
     *("functools", "out", "device", "grid", "wide", "pid", "WIDE", "check", "check_apart", "constant"),
+    *("tma", "TMA", "has_tma", "copies_blocks", "TensorDescriptor"),
     *("num_warps", "num_stages", "enable_fp_fusion"),
 )
 
@@ -35,6 +36,16 @@ CHECK = '''def check(name, tensor, dtype, shape, device):
         raise ValueError(f"{name} does not lie row by row in memory; {name}.contiguous() does")
     if tensor.device != device:
         raise ValueError(f"{name} is on {tensor.device}, and not on {device}")'''
+
+HAS_TMA = '''@functools.cache
+def has_tma(device):
+    """Whether a device has the engine that copies blocks of tensors."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+def copies_blocks(tensor):
+    """Whether the engine can copy blocks of a tensor: its rows begin at multiples of 16 bytes."""
+    return tensor.numel() > 0 and tensor.data_ptr() % 16 == 0 and tensor.shape[-1] * tensor.element_size() % 16 == 0'''
 
 CHECK_APART = '''def check_apart(name, tensor, others):
     """Raise ValueError where a tensor to write to shares memory with another one."""
@@ -76,7 +87,7 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
         if passed_by_pointer(dtype):
             body.line(f"{names[name]} = torch.full((), {names[name]}, dtype=torch.float64, device=device)")
     for launch in launches:
-        _launch(launch, body)
+        _launch(launch, names, body)
     body.line(f"return {', '.join(names[o] for o in program.outputs)}")
     summary = program.documentation or f"The kernel {program.name}, as its equations define it."
     quoted = summary.replace("\\", "\\\\").replace('"', "'").replace("\n", "\n    ")
@@ -84,7 +95,8 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
     lines = [piece for line in body.lines for piece in broken(line)]
     main = "\n".join([*broken(signature), f'    """{quoted}"""', *lines])
     tables = [_constant(program.tensors[n], names[n]) for n in constants]
-    return "\n\n\n".join([CHECK, *([CHECK_APART] if "check_apart(" in main else []), *tables, main])
+    helpers = [CHECK, *([CHECK_APART] if "check_apart(" in main else []), *([HAS_TMA] if "has_tma(" in main else [])]
+    return "\n\n\n".join([*helpers, *tables, main])
 
 
 def _signature(program: Program, names: Names, keywords: Sequence[str]) -> str:
@@ -109,9 +121,18 @@ def _outputs(program: Program, names: Names, tensors: Sequence[str], body: Write
             body.line(f'    check_apart("{name}", {names[name]}, [{", ".join(apart)}])')
 
 
-def _launch(launch: Launch, body: Writer) -> None:
+def _launch(launch: Launch, names: Names, body: Writer) -> None:
     words = [name for name, _ in launch.arguments]
-    options = [f"WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
+    flags = ""
+    if launch.descriptors:
+        tensors = dict.fromkeys(names[d.tensor] for d in launch.descriptors)
+        able = " and ".join(f"copies_blocks({t})" for t in tensors)
+        body.line(f"tma = has_tma(device) and not wide and {able}")
+        for found in launch.descriptors:
+            made = f"TensorDescriptor.from_tensor({names[found.tensor]}, {list(found.shape)})"
+            body.line(f"{found.name} = {made} if tma else None")
+        flags = "TMA=tma, "
+    options = [f"{flags}WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
     for count in launch.grid:
         text = count.high if count.low == "0" else f"{count.high} - ({count.low})"
         sure = re.fullmatch(r"\w+|\(\w+ \+ \d+\) // \d+", text) is not None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ...compiler.ir.program import Extent
     from ..lower.tile import Axis
+    from .blocks import Block
 
 
 @dataclass
@@ -33,6 +34,8 @@ class KernelPrinter(TilePrinter):
     axes: Mapping[str, Axis]
     nonnegative: set[str]
     shared: set[str]
+    # The loads that are blocks of a tensor, by identity.
+    blocks: Mapping[int, Block]
     # The loads of the statement at hand: their text, and the name that each has got.
     loads: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -72,24 +75,52 @@ class KernelPrinter(TilePrinter):
 
     def loop(self, stmt: For) -> None:
         depth = self.writer.indent
-        if stmt.condition:
-            self.writer.line(f"if {stmt.condition}:")
-            self.writer.indent += 1
-        low, high, step = stmt.low, stmt.high, ""
-        if low.isdigit() or low in {self.names[n] for n in self.nonnegative}:
-            self.nonnegative.add(stmt.index)
-        if stmt.descending:
-            low, high, step = f"{_atom(high)} - 1", f"{_atom(low)} - 1", ", -1"
-        span = f"{low}, {high}{step}" if low != "0" or step else high
-        words = "range"
-        if stmt.kind == "unroll" and stmt.low.isdigit() and stmt.high.isdigit():
-            words = "tl.static_range"
-        elif stmt.stages > 1:
-            words, span = "tl.range", f"{low}, {high}{step}, num_stages={stmt.stages}"
-        self.writer.line(f"for {self.names[stmt.index]} in {words}({span}):")
+        chain, body = _fused(stmt)
+        for loop in chain:
+            if loop.condition:
+                self.writer.line(f"if {loop.condition}:")
+                self.writer.indent += 1
+            if loop.low.isdigit() or loop.low in {self.names[n] for n in self.nonnegative}:
+                self.nonnegative.add(loop.index)
+        index = self.names[stmt.index]
+        if len(chain) > 1:
+            index = self.names.fresh("_".join([index, *(loop.index.split(".")[-1] for loop in chain[1:])]))
+        self.writer.line(f"for {index} in {self.head(chain)}:")
         self.writer.indent += 1
-        self.body(stmt.body)
+        if len(chain) > 1:
+            self.apart(index, chain)
+        self.body(body)
         self.writer.indent = depth
+
+    def head(self, chain: Sequence[For]) -> str:
+        """`range(..)`, of several loops as one over their numbers together."""
+        last = chain[-1]
+        stages = f", num_stages={last.stages}" if last.stages > 1 else ""
+        words = "tl.range" if stages else "range"
+        if len(chain) > 1:
+            return f"{words}(0, {' * '.join(_count(loop) for loop in chain)}{stages})"
+        low, high, step = last.low, last.high, ""
+        if last.kind == "unroll" and low.isdigit() and high.isdigit():
+            words = "tl.static_range"
+        if last.descending:
+            low, high, step = f"{_atom(high)} - 1", f"{_atom(low)} - 1", ", -1"
+        span = high if low == "0" and not step and not stages else f"{low}, {high}{step}{stages}"
+        return f"{words}({span})"
+
+    def apart(self, number: str, chain: Sequence[For]) -> None:
+        """The lines that take the number of a fused loop's iteration apart: the innermost loop is the fastest."""
+        for position in reversed(range(len(chain))):
+            inner = [_count(loop) for loop in chain[position + 1 :]]
+            text = (
+                f"{number} // ({' * '.join(inner)})"
+                if len(inner) > 1
+                else f"{number} // {inner[0]}"
+                if inner
+                else number
+            )
+            text = f"{text} % {_count(chain[position])}" if position else text
+            low = chain[position].low
+            self.writer.line(f"{self.names[chain[position].index]} = {text}{'' if low == '0' else f' + {_atom(low)}'}")
 
     def comment(self, text: str) -> None:
         if text:
@@ -102,7 +133,7 @@ class KernelPrinter(TilePrinter):
             self.writer.line(f"{name} = tl.full({shape}, {number_text(value.value)}, {triton_type(value.dtype)})")
             return
         if isinstance(value, Load) and not stmt.keep and value.axes == tuple(stmt.axes):
-            self.writer.line(f"{name} = {self.load_text(value)}")
+            self.load_as(name, value)
             return
         text = self.accumulated(stmt) or self.aligned(value, stmt.axes)
         if stmt.keep:
@@ -175,8 +206,23 @@ class KernelPrinter(TilePrinter):
         text = self.load_text(value)
         if text not in self.loads:
             self.loads[text] = self.names.fresh(f"{value.tensor.lower()}_tile")
-            self.writer.line(f"{self.loads[text]} = {text}")
+            self.load_as(self.loads[text], value)
         return self.loads[text]
+
+    def load_as(self, name: str, value: Load) -> None:
+        """The lines that name a loaded tile: by the copy engine, where the launch has it, or lane by lane."""
+        block = self.blocks.get(id(value))
+        if block is None:
+            self.writer.line(f"{name} = {self.load_text(value)}")
+            return
+        starts = ", ".join(self.integer(a, ()) for a in block.starts)
+        text = f"{block.descriptor.name}.load([{starts}])"
+        if len(block.starts) != len(value.axes):
+            text = f"tl.reshape({text}, {self.shape(value.axes)})"
+        self.writer.line("if TMA:")
+        self.writer.line(f"    {name} = {text}")
+        self.writer.line("else:")
+        self.writer.line(f"    {name} = {self.load_text(value)}")
 
     def load_text(self, value: Load) -> str:
         axes = value.axes
@@ -328,6 +374,20 @@ class KernelPrinter(TilePrinter):
         return texts
 
 
+def _fused(stmt: For) -> tuple[list[For], Sequence[Stmt]]:
+    """The loops that are one, and what they run; one whose ends hang on another is a loop of its own."""
+    chain, body = [stmt], stmt.body
+    while chain[-1].fused and len(body) == 1 and isinstance(body[0], For) and not body[0].descending:
+        chain.append(body[0])
+        body = body[0].body
+    return chain, body
+
+
+def _count(loop: For) -> str:
+    """How often a loop runs, as a factor."""
+    return _atom(loop.high) if loop.low == "0" else f"({_atom(loop.high)} - {_atom(loop.low)})"
+
+
 def tuple_text(texts: Sequence[str]) -> str:
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
@@ -337,6 +397,6 @@ def _atom(text: str) -> str:
     depth = 0
     for letter in text:
         depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and letter in " -":
+        if depth == 0 and letter in " -*/":
             return f"({text})"
     return text

@@ -11,17 +11,19 @@ from ...compiler.ir.dtype import DTYPES, DType
 from ..lower.refusing import cannot
 from ..lower.tile import Dot, For, If, Load, Store, operands, values_of
 from ..naming import Writer
+from .blocks import blocks
 from .kernel import KernelPrinter
 from .layout import broken, tidied
 from .operations import cast_text
 from .types import signature_type, triton_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ...compiler.ir.program import Program
     from ..lower.tile import Stmt, Tiles
     from ..naming import Names
+    from .blocks import Block, Descriptor
 
 # The most elements that Triton lets a tile have.
 LARGEST = 1 << 20
@@ -41,7 +43,8 @@ class Launch:
     """A kernel and how it is started.
 
     *arguments*: (name, type in a signature: `*bf16` a tensor, `i32` a size, `fp32` a scalar), in order; *grid*: the
-    loops that programs are numbered by, the innermost last; *warps*, *stages*: the options that it is compiled with.
+    loops that programs are numbered by, the innermost last; *warps*, *stages*: the options that it is compiled with;
+    *descriptors*: those of the arguments that are blocks of tensors.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Launch:
     grid: tuple[Count, ...]
     warps: int
     stages: int
+    descriptors: tuple[Descriptor, ...] = ()
 
 
 def passed_by_pointer(dtype: DType) -> bool:
@@ -74,14 +78,18 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
         assert loop.span is not None
         counts.append(Count(names.fresh(f"{names[loop.index]}_count"), *loop.span))
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
-    inner = _body(program, names, tiles, chain, counts, body, loads & set(stores))
+    found, descriptors = blocks(program, names, tiles.axes, stmt)
+    inner = _body(program, names, tiles, chain, counts, body, loads & set(stores), found)
     numbers = _numbers(names, chain, counts)
     arguments = _arguments(program, names, tiles, counts, [*numbers, *inner])
+    arguments += tuple((d.name, d.signature) for d in descriptors)
     stages = max((loop.stages for loop in _loops((stmt,))), default=1)
-    launch = Launch(name, arguments, tuple(counts), warps or _warps(tiles, stmt), stages)
+    launch = Launch(name, arguments, tuple(counts), warps or _warps(tiles, stmt), stages, descriptors)
     given = {n for n, _ in arguments}
     wide = [names[loop.index] for loop in chain] + [names[n] for n in program.sizes if names[n] in given]
-    lines = [_decorator(counts, given), f"def {name}({', '.join([*(n for n, _ in arguments), 'WIDE: tl.constexpr'])}):"]
+    flags = ["TMA: tl.constexpr"] if descriptors else []
+    parameters = ", ".join([*(n for n, _ in arguments), *flags, "WIDE: tl.constexpr"])
+    lines = [_decorator(counts, given), f"def {name}({parameters}):"]
     lines += numbers
     lines += ["    if WIDE:", *(f"        {n} = tl.cast({n}, tl.int64)" for n in wide)] if wide else []
     lines += [f"    {names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
@@ -125,8 +133,12 @@ def _body(
     counts: Sequence[Count],
     body: Sequence[Stmt],
     shared: set[str],
+    found: Mapping[int, Block],
 ) -> list[str]:
-    """What every program runs, under the conditions of the grid's loops. *shared*: tensors that it writes and reads."""
+    """What every program runs, under the conditions of the grid's loops.
+
+    *shared*: tensors that it writes and reads; *found*: its loads that are blocks.
+    """
     nonnegative = {*program.sizes, *tiles.axes}
     nonnegative |= {loop.index for loop, count in zip(chain, counts, strict=True) if count.low.isdigit()}
     writer = Writer(indent=1)
@@ -137,7 +149,7 @@ def _body(
         if own:
             writer.line(f"if {' & '.join(own)}:")
             writer.indent += 1
-    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared).body(body)
+    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared, found).body(body)
     return writer.lines
 
 
