@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Sizes:
     """Of tiles.
 
-    *rows*, *columns*, *depth*, *stages*: of contractions, and how many loads are under way; *together*: row tiles that
+    *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way; *together*: row tiles that
     share a column tile before the next one's turn; *lanes*: along a row; *whole*: a row that is never longer is one
     tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in its order.
     """
@@ -115,7 +115,8 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
     copies: list[str] = []
     for one in found:
         *before, last = (f"{one.stage}.{n}" for n in one.summed)
-        ko, ki = steps.split(last, sizes.depth)
+        widest = max(program.tensors[t].dtype.bits for t in one.factors)
+        ko, ki = steps.split(last, max(16, sizes.depth * 16 // widest))
         tile = (
             [ri, ci] if one.stage == group.root else [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
         )

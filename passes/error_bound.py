@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from ..compiler.ir.program import Nested, Program, Stage
 
 Array = np.ndarray[Any, Any]
+# By how much of itself a product may change when both of its factors lose what tf32 does not hold.
+TF32_PRODUCT = 2.0**-9 + 2.0**-20 + 2.0**-24
 # So many points are computed at once.
 POINTS = 1 << 22
 
@@ -347,5 +349,9 @@ def _reduce(data: _Data, node: Reduce, grid: Grid) -> Deep[Inexact]:
     terms = Inexact(value, error, slack)
     if "contract" in allowed and node.op == "sum" and node.dtype.is_float and _may_be_product(body):
         terms = Inexact(value, off(True, error + _half(terms, node)), slack)
+    if "tf32" in allowed and node.op == "sum" and node.dtype.name == "f32" and _may_be_product(body):
+        # Matrix units drop the last 13 bits of each factor, and the product is not rounded.
+        cut = terms.size * TF32_PRODUCT + 2.0**-139
+        terms = Inexact(value, off(True, terms.error + cut), slack)
     free = "reassociate" in allowed and node.order.kind in ("ascending", "lanes", "blocks") and node.dtype.is_float
     return summed(node, terms, inner.mask, axes, free)

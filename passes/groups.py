@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Allow, Binary, Expr, Index, Read, Reduce, postorder
+from ..compiler.ir.expr import Allow, Binary, Cast, Expr, Index, Read, Reduce, postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +72,8 @@ def _alike(program: Program, group: Group) -> bool:
 
 
 def contraction(program: Program, stage: Stage) -> Contraction | None:
-    """The contraction that an equation is, or None: a sum that may run in any order, of products of two factors."""
+    """The contraction that an equation is, or None: a sum that may run in any order, of products that a matrix unit
+    computes."""
     for node in postorder(stage.value):
         if not isinstance(node, Reduce) or node.op != "sum" or node.order.kind != "ascending":
             continue
@@ -83,6 +84,9 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
             body = body.operand
         if not isinstance(body, Binary) or body.op != "*" or body.dtype.name != "f32":
             continue
+        granted = {*program.permissions, *stage.permissions, *node.permissions}
+        if not (_narrow(body.left) and _narrow(body.right)) and not granted & {"tf32", "contract"}:
+            continue  # matrix units would round the factors, or not round the products
         summed = tuple(r.index for r in node.ranges)
         own = [r.index for r in stage.ranges]
         first, second = (_indices(side) for side in (body.left, body.right))
@@ -95,6 +99,13 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
             padded = frozenset(r.tensor for r in reads if r.fill is not None)
             return Contraction(stage.name, rows, columns, batch, summed, factors, padded)
     return None
+
+
+def _narrow(factor: Expr) -> bool:
+    """Whether a factor has 16 bits or fewer before it is widened."""
+    while isinstance(factor, Allow):
+        factor = factor.operand
+    return isinstance(factor, Cast) and factor.operand.dtype.is_float and factor.operand.dtype.bits <= 16
 
 
 def reductions(stage: Stage) -> list[Reduce]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES, DType
 from ..lower.refusing import cannot
-from ..lower.tile import Dot, For, If, Load, Store, operands, values_of
+from ..lower.tile import Dot, For, If, Load, Reduce, Store, operands, values_of
 from ..naming import Writer
 from .blocks import blocks
 from .kernel import KernelPrinter
@@ -197,11 +197,15 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 8 elements of the largest tile for a thread; of a product 64, 4 warps at least."""
+    """How many warps a program has: 16 elements of the largest tile for a thread, 8 where lanes are combined; of a
+    product 64, 4 warps at least. Measured on an H200."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
-    return min(8, max(4, lanes // 2048) if products else max(1, lanes // 256))
+    if products:
+        return min(8, max(4, lanes // 2048))
+    each = 8 if any(isinstance(v, Reduce) for v in values) else 16
+    return min(16, max(1, lanes // (32 * each)))
 
 
 def _loops(body: Sequence[Stmt]) -> Iterator[For]:

@@ -36,10 +36,12 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
     """A statement as lines, broken inside its longest brackets, and inside those of its parts, where it is too long."""
     if len(line) <= width or line.lstrip().startswith("#"):
         return [line]
-    chain = _chain(line)
+    # What closes a bracket of the line before it is a piece of an expression, whose operators are none of its own.
+    closing = line.lstrip().startswith(")")
+    chain = None if closing else _chain(line)
     if chain is not None:
         return [piece for part in chain for piece in broken(part, width)]
-    span = _longest(line)
+    span = _longest(line, line.index(")") + 1 if closing else 0)
     if span is None:
         return [line]
     start, end = span
@@ -61,7 +63,7 @@ def _chain(line: str) -> list[str] | None:
     head, equals = "", re.match(r"\w+ ?= ?", text)
     if equals is not None:
         head, text = equals.group(), text[equals.end() :]
-    for operators in ((" & ", " | "), (" + ", " - ")):
+    for operators in ((" & ", " | "), (" + ", " - "), (" * ", " / ")):
         parts = _split(text, operators)
         if len(parts) > 1:
             inner = [f"{' ' * (indent + 4)}{part}" for part in parts]
@@ -81,12 +83,12 @@ def _split(text: str, operators: tuple[str, ...]) -> list[str]:
     return [*parts, text[last:].strip()]
 
 
-def _longest(line: str) -> tuple[int, int] | None:
-    """The outermost round brackets that hold the most."""
+def _longest(line: str, first: int) -> tuple[int, int] | None:
+    """The outermost round brackets that hold the most, from a place on."""
     depth, start = 0, 0
     found: list[tuple[int, int]] = []
     quoted = False
-    for position, letter in enumerate(line):
+    for position, letter in enumerate(line[first:], first):
         quoted ^= letter == '"'
         if quoted:
             continue

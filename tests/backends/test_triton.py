@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.backends.triton import host, launch
+from tilewright.backends.triton.emit import emit_triton
 from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from .interpreter import Interpreter
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 # The loops over many tiles of these are slow in an interpreter.
 SMALL = {"contraction": 3, "conv": 5}
 
@@ -35,6 +40,22 @@ def test_the_text_is_for_people(name: str, golden: Callable[[str, str], None]) -
     start = source.index(f"def {name}_")
     golden(f"../backends/triton/{name}", source[source.rindex("@triton.jit", 0, start) : source.index("def check(")])
     golden(f"../backends/triton/{name}_host", source[source.index(f"def {name}(") :])
+
+
+@pytest.mark.parametrize("name", [*SCHEDULES, "pairwise", "conv2d", "gated_mlp", "attention_gqa", "stencil_time"])
+def test_long_lines_mean_what_they_mean_in_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def module() -> str:
+        made = (
+            scheduled(KERNELS[name], SCHEDULES[name])
+            if name in SCHEDULES
+            else tw.gpu_schedule(tw.load(EXAMPLES / f"{name}.tx")[name])
+        )
+        return emit_triton(made.state.program, made.state.tree, "").source
+
+    normal = module()
+    for place in (launch, host):
+        monkeypatch.setattr(place, "broken", lambda line: [line])
+    assert ast.dump(ast.parse(module())) == ast.dump(ast.parse(normal))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

@@ -1,6 +1,7 @@
 """A process of its own that runs emitted modules in Triton's interpreter: a switch that is thrown before the import.
 
-It reads (source, function, arguments) from its input, and writes the outputs as arrays, or the text of an error.
+It reads (source, function, arguments, whether blocks are copied) from its input, and writes the outputs as arrays, or
+the text of an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 os.environ["TRITON_INTERPRET"] = "1"
 
 from repairs import repair
-from tilewright.backends.load import load_function
+from tilewright.backends.load import load_module
 
 
 def serve() -> None:
@@ -27,13 +28,16 @@ def serve() -> None:
     sys.stdout = sys.stderr
     while True:
         try:
-            source, name, arguments = pickle.load(sys.stdin.buffer)
+            source, name, arguments, tma = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         answer: Any
         try:
             with np.errstate(all="ignore"):
-                result = load_function(source, name)(**{n: _tensor(a) for n, a in arguments.items()})
+                module = load_module(source, name)
+                if tma:
+                    module["has_tma"] = lambda device: True
+                result = module[name](**{n: _tensor(a) for n, a in arguments.items()})
             answer = [_array(t) for t in (result if isinstance(result, tuple) else (result,))]
         except Exception:
             answer = traceback.format_exc()
