@@ -115,7 +115,7 @@ def main() -> None:
         runs = []
         for run in pool.imap_unordered(compared_example, list(examples()), chunksize=1):
             runs.append(run)
-            print(f"{time.time() - start:6.1f} s  {run[0]}: {run[2] or 'as defined'}", flush=True)
+            print(f"{time.time() - start:6.1f} s  {run[0]}: {run[2] or 'as defined'}", file=sys.stderr, flush=True)
     print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
     for name, _, text in runs:
         if text is not None:

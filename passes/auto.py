@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 class Sizes:
     """Of tiles.
 
-    *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way; *together*: row tiles that
-    share a column tile before the next one's turn; *lanes*: along a row; *whole*: a row that is never longer is one
-    tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in its order.
+    *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way;
+    *together*: row tiles that share a column tile before the next one's turn; *lanes*: along a row; *whole*: a row that
+    is never longer is one tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in
+    its order.
     """
 
     rows: int = 128
