@@ -21,7 +21,7 @@ from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
 from .kernel import Kernel, call_with
-from .tensors import call_with_tensors
+from .tensors import as_torch_op, call_with_tensors
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
@@ -89,6 +89,17 @@ class CompiledKernel:
         if self.target != "triton":
             raise ValueError(f"the target {self.target} compiles no kernels for a GPU")
         return capacities(self.source, self.kernel.name, self.launches, arch, aligned)
+
+    def as_torch_op(self, name: str) -> Any:
+        """The kernel as an operation of torch, by a name such as `mine::softmax`, for use inside torch.compile.
+
+        Raises:
+            ValueError: the target is not triton, or the name has not the form namespace::name.
+            ImportError: there is no torch.
+        """
+        if self.target != "triton":
+            raise ValueError(f"the target {self.target} takes no torch tensors")
+        return as_torch_op(self.kernel.program, self._function, name)
 
     def error_bound(self, /, *args: Any, **keywords: Any) -> Array | tuple[Array, ...]:
         """For these inputs a bound on how far each element of the outputs may lie from the defined one, as f64.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..backends.signature import free_sizes
+from ..backends.signature import free_sizes, size_source
+from ..backends.triton.types import torch_type
 from .arguments import ArgumentError, named, scalar_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .ir.dtype import DType
     from .ir.program import Program
 
 
@@ -36,3 +38,53 @@ def call_with_tensors(
         return function(*inputs, **sizes, out=out)
     except ValueError as error:
         raise ArgumentError(str(error)) from None
+
+
+def as_torch_op(program: Program, function: Callable[..., Any], name: str) -> Any:
+    """An emitted function as an operation of torch, by a name such as `mine::softmax`: torch.compile traces it without
+    looking inside.
+
+    Raises:
+        ValueError: the name has not the form namespace::name.
+        ImportError: there is no torch.
+    """
+    if name.count("::") != 1 or not all(part.isidentifier() for part in name.split("::")):
+        raise ValueError(f"an operation's name has the form namespace::name; {name!r} has not")
+    import torch
+
+    parameters = [p for p in program.parameters if p not in program.sizes]
+    free = free_sizes(program)
+    declared = [f"{_schema(program.scalars[p]) if p in program.scalars else 'Tensor'} {p}" for p in parameters]
+    declared += ["*", *(f"int {n}" for n in free)] if free else []
+    result = "Tensor" if len(program.outputs) == 1 else f"({', '.join('Tensor' for _ in program.outputs)})"
+
+    def real(*args: Any, **keywords: Any) -> Any:
+        return call_with_tensors(program, function, args, keywords, None)
+
+    def fake(*args: Any, **keywords: Any) -> Any:
+        given = dict(zip(parameters, args, strict=False)) | keywords
+        sizes = {n: given[n] for n in free}
+        for size in program.sizes:
+            source = size_source(program, size)
+            if source is not None:
+                sizes[size] = given[source[0]].shape[source[1]]
+        first = next((given[p] for p in parameters if p in program.tensors), None)
+        made = [
+            torch.empty(
+                [e.interval(sizes)[1] for e in program.tensors[o].extents],
+                dtype=getattr(torch, torch_type(program.tensors[o].dtype).removeprefix("torch.")),
+                device=first.device if first is not None else "cuda",
+            )
+            for o in program.outputs
+        ]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    schema = f"({', '.join(declared)}) -> {result}"
+    operation: Any = torch.library.custom_op(name, real, mutates_args=(), schema=schema)
+    operation.register_fake(fake)
+    return operation
+
+
+def _schema(dtype: DType) -> str:
+    """The type of a scalar in the schema of an operation."""
+    return "bool" if dtype.is_bool else "int" if dtype.is_int else "float"
