@@ -34,7 +34,7 @@ CHECK = '''def check(name, tensor, dtype, shape, device):
         raise ValueError(f"{name} has the shape {shape}, and the tensor has {tuple(tensor.shape)}")
     if not tensor.is_contiguous():
         raise ValueError(f"{name} does not lie row by row in memory; {name}.contiguous() does")
-    if tensor.device != device:
+    if tensor.get_device() != device.index and tensor.device != device:
         raise ValueError(f"{name} is on {tensor.device}, and not on {device}")'''
 
 HAS_TMA = '''@functools.cache
@@ -80,7 +80,7 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
     constants = [n for n, t in program.tensors.items() if t.role == "constant"]
     for name in constants:
         body.line(f"{names[name]} = constant_{names[name]}(device)")
-    counts = [f"{names[n]}.numel()" for n in (*tensors, *program.outputs, *arrays)]
+    counts = list(dict.fromkeys(_elements(program, names, n) for n in (*tensors, *program.outputs, *arrays)))
     most = counts[0] if len(counts) == 1 else f"max({', '.join(counts)})"
     body.line(f"wide = {most} >= 2**31")
     for name, dtype in program.scalars.items():
@@ -155,6 +155,12 @@ def _check(program: Program, names: Names, name: str) -> str:
 def _shape(program: Program, names: Names, name: str) -> str:
     texts = [_count(e, names) for e in program.tensors[name].extents]
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _elements(program: Program, names: Names, name: str) -> str:
+    """How many elements a tensor has: numbers cost a call less than asking the tensor."""
+    counts = [_count(e, names) for e in program.tensors[name].extents]
+    return " * ".join(c if re.fullmatch(r"\w+|max\(.*\)", c) else f"({c})" for c in counts) or "1"
 
 
 def _empty(program: Program, names: Names, name: str) -> str:
