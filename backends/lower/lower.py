@@ -21,10 +21,11 @@ from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Leaf, Loop, Node, leaves
 from .check import check_lanes
 from .fills import with_fills
-from .lanes import Lanes, find_lanes, from_zero, widened
+from .lanes import Lanes, find_lanes, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
 from .neutral import Known, neutralised
+from .origins import from_zero
 from .products import as_dot, dot_axes
 from .refusing import cannot
 from .tile import Elem, For, If, Let, Reduce, Stmt, Store, Tiles, Value

@@ -66,7 +66,7 @@ def blocks(
             starts = _starts(program, axes, load)
             if starts is None:
                 continue
-            shape = tuple(axes[load.axes[load.axes.index(n)]].extent if n else 1 for n in _axis_of(load))
+            shape = tuple(axes[n].extent if n else 1 for n in _axis_of(load))
             key = load.tensor, shape
             if key not in descriptors:
                 name = names.fresh(f"{names[load.tensor]}_block")

@@ -10,8 +10,11 @@ from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Sele
 from ...compiler.ir.quasiaffine import TRUE, Affine, Division
 from ..lower.printing import TilePrinter
 from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Value, Where
-from .operations import binary_text, cast_text, combine_name, fma_text, pairs_name, unary_text
+from .layout import atom, tuple_text
+from .loops import apart, fused, range_text
+from .operations import binary_text, cast_text, fma_text, unary_text
 from .products import product_text
+from .reductions import reduction_text
 from .types import constant_text, literal_text, number_text, triton_type
 
 if TYPE_CHECKING:
@@ -75,7 +78,7 @@ class KernelPrinter(TilePrinter):
 
     def loop(self, stmt: For) -> None:
         depth = self.writer.indent
-        chain, body = _fused(stmt)
+        chain, body = fused(stmt)
         for loop in chain:
             if loop.condition:
                 self.writer.line(f"if {loop.condition}:")
@@ -85,42 +88,12 @@ class KernelPrinter(TilePrinter):
         index = self.names[stmt.index]
         if len(chain) > 1:
             index = self.names.fresh("_".join([index, *(loop.index.split(".")[-1] for loop in chain[1:])]))
-        self.writer.line(f"for {index} in {self.head(chain)}:")
+        self.writer.line(f"for {index} in {range_text(chain)}:")
         self.writer.indent += 1
-        if len(chain) > 1:
-            self.apart(index, chain)
+        for line in apart(index, chain, self.names) if len(chain) > 1 else ():
+            self.writer.line(line)
         self.body(body)
         self.writer.indent = depth
-
-    def head(self, chain: Sequence[For]) -> str:
-        """`range(..)`, of several loops as one over their numbers together."""
-        last = chain[-1]
-        stages = f", num_stages={last.stages}" if last.stages > 1 else ""
-        words = "tl.range" if stages else "range"
-        if len(chain) > 1:
-            return f"{words}(0, {' * '.join(_count(loop) for loop in chain)}{stages})"
-        low, high, step = last.low, last.high, ""
-        if last.kind == "unroll" and low.isdigit() and high.isdigit():
-            words = "tl.static_range"
-        if last.descending:
-            low, high, step = f"{_atom(high)} - 1", f"{_atom(low)} - 1", ", -1"
-        span = high if low == "0" and not step and not stages else f"{low}, {high}{step}{stages}"
-        return f"{words}({span})"
-
-    def apart(self, number: str, chain: Sequence[For]) -> None:
-        """The lines that take the number of a fused loop's iteration apart: the innermost loop is the fastest."""
-        for position in reversed(range(len(chain))):
-            inner = [_count(loop) for loop in chain[position + 1 :]]
-            text = (
-                f"{number} // ({' * '.join(inner)})"
-                if len(inner) > 1
-                else f"{number} // {inner[0]}"
-                if inner
-                else number
-            )
-            text = f"{text} % {_count(chain[position])}" if position else text
-            low = chain[position].low
-            self.writer.line(f"{self.names[chain[position].index]} = {text}{'' if low == '0' else f' + {_atom(low)}'}")
 
     def comment(self, text: str) -> None:
         if text:
@@ -173,7 +146,7 @@ class KernelPrinter(TilePrinter):
                 text = f"tl.permute({text}, {tuple_text([str(own.index(a)) for a in order])})"
         if not own or len(order) == len(axes):
             return text
-        return f"{_atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
+        return f"{atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
 
     def text(self, value: Value) -> str:
         match value:
@@ -191,7 +164,7 @@ class KernelPrinter(TilePrinter):
                 mask = self.condition(value.mask, value.axes)
                 return f"tl.where({mask}, {self.aligned(value.value, value.axes)}, {self.beside(value.other, value)})"
             case Reduce():
-                return self.reduction(value)
+                return reduction_text(self, value)
             case Dot():
                 return product_text(self, value, value.axes)
 
@@ -231,7 +204,7 @@ class KernelPrinter(TilePrinter):
         for dimension, place in enumerate(value.index):
             if not isinstance(place, Affine):
                 # A position that data give is read only where there is something.
-                text = _atom(self.aligned(place, axes))
+                text = atom(self.aligned(place, axes))
                 extent = self.program.tensors[value.tensor].extents[dimension]
                 masks += [f"{text} >= {self.low(extent)}", f"{text} < {self.high(extent)}"]
         mask = masks[0] if len(masks) == 1 else " & ".join(f"({m})" for m in masks)
@@ -250,9 +223,9 @@ class KernelPrinter(TilePrinter):
             if place == Affine() and low == "0":
                 continue
             text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
-            text = text if low == "0" else f"{text} - {_atom(low)}"
-            steps = [_atom(self.count(e)) for e in extents[dimension + 1 :]]
-            total.append(" * ".join([_atom(text), *steps]) if steps else text)
+            text = text if low == "0" else f"{text} - {atom(low)}"
+            steps = [atom(self.count(e)) for e in extents[dimension + 1 :]]
+            total.append(" * ".join([atom(text), *steps]) if steps else text)
         return " + ".join(total)
 
     def low(self, extent: Extent) -> str:
@@ -266,7 +239,7 @@ class KernelPrinter(TilePrinter):
     def count(self, extent: Extent) -> str:
         """The number of positions of a dimension, where there are any."""
         low = self.low(extent)
-        return self.high(extent) if low == "0" else f"{self.high(extent)} - {_atom(low)}"
+        return self.high(extent) if low == "0" else f"{self.high(extent)} - {atom(low)}"
 
     def _extreme(self, word: str, ends: Sequence[Affine]) -> str:
         *texts, last = (self.integer(a, ()) for a in ends)
@@ -294,7 +267,7 @@ class KernelPrinter(TilePrinter):
         """Triton's own division is toward 0: it will do for what is never below 0."""
         inner = self.integer(term.numerator, axes)
         if self.is_nonnegative(term.numerator):
-            return f"({_atom(inner)} {term.kind} {term.divisor})"
+            return f"({atom(inner)} {term.kind} {term.divisor})"
         return f"floor_{'div' if term.kind == '//' else 'mod'}({inner}, {term.divisor})"
 
     def is_nonnegative(self, affine: Affine) -> bool:
@@ -307,30 +280,6 @@ class KernelPrinter(TilePrinter):
             )
             for term, factor in affine.terms
         )
-
-    def reduction(self, value: Reduce) -> str:
-        own = list(value.value.axes)
-        over = [a for a in own if a in value.over]
-        if value.pairs:
-            rows = [a for a in own if a not in over]
-            count, lanes = self.lanes(rows), self.lanes(over)
-            flat = f"tl.reshape({self.aligned(value.value, [*rows, *over])}, ({count}, {lanes}))"
-            step = f"{pairs_name(value.combine, value.dtype)}({flat}, {count}, {lanes.bit_length() - 1})"
-            if not rows:
-                return f"tl.sum({step}, 0)"
-            return step if len(rows) == 1 else f"tl.reshape({step}, {self.shape(rows)})"
-        text = self.text(value.value)
-        bool_ = value.combine in ("any", "all")
-        text = f"{_atom(text)}.to(tl.int32)" if bool_ else text
-        for place in sorted((own.index(a) for a in over), reverse=True):
-            if bool_:
-                text = f"tl.{'max' if value.combine == 'any' else 'min'}({text}, {place})"
-            else:
-                text = f"tl.reduce({text}, {place}, {combine_name(value.combine, value.dtype)})"
-        text = f"({text} != 0)" if bool_ else text
-        rest = [a for a in own if a not in over]
-        wanted = list(value.axes)
-        return text if rest == wanted else f"tl.permute({text}, {tuple_text([str(rest.index(a)) for a in wanted])})"
 
     def operation(self, value: Elem) -> str:
         node = value.node
@@ -370,33 +319,5 @@ class KernelPrinter(TilePrinter):
             if plain and isinstance(operand, Full):
                 texts.append(literal_text(operand.value, operand.dtype))
             else:
-                texts.append(_atom(self.aligned(operand, value.axes)))
+                texts.append(atom(self.aligned(operand, value.axes)))
         return texts
-
-
-def _fused(stmt: For) -> tuple[list[For], Sequence[Stmt]]:
-    """The loops that are one, and what they run; one whose ends hang on another is a loop of its own."""
-    chain, body = [stmt], stmt.body
-    while chain[-1].fused and len(body) == 1 and isinstance(body[0], For) and not body[0].descending:
-        chain.append(body[0])
-        body = body[0].body
-    return chain, body
-
-
-def _count(loop: For) -> str:
-    """How often a loop runs, as a factor."""
-    return _atom(loop.high) if loop.low == "0" else f"({_atom(loop.high)} - {_atom(loop.low)})"
-
-
-def tuple_text(texts: Sequence[str]) -> str:
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
-
-
-def _atom(text: str) -> str:
-    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and letter in " -*/":
-            return f"({text})"
-    return text

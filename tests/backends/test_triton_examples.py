@@ -50,7 +50,7 @@ def compiled(name: str) -> tw.CompiledKernel:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_text_is_for_people(name: str, golden: Callable[[str, str], None]) -> None:
-    golden(f"emit/triton/{name}", compiled(name).source)
+    golden(f"../backends/triton_examples/{name}", compiled(name).source)
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *CONTRACTIONS])
