@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..backends.triton.emit import emit_triton
 from ..passes.auto import Sizes, schedule_for_gpu
+from ..passes.dependence import OPERATIONS
+from ..passes.refusal import IllegalTransformError
+from .ir.affine import UndecidedError, budget
 from .schedule import Schedule
 
 if TYPE_CHECKING:
@@ -15,7 +19,15 @@ def gpu_schedule(kernel: Kernel, sizes: Sizes | None = None) -> Schedule:
     """A schedule for the target triton: a fixed heuristic made of the steps that anybody could take.
 
     Its trace prints, replays, and goes on from where it ends like any other. *sizes*: of its tiles (None: `Sizes()`).
+    Where what it comes to cannot be said, it does without the tiles of contractions, and at last without any step.
     """
-    schedule = Schedule(kernel)
-    schedule_for_gpu(schedule, sizes or Sizes())
-    return schedule
+    for contracts in (True, False):
+        schedule = Schedule(kernel)
+        schedule_for_gpu(schedule, sizes or Sizes(), contracts)
+        try:
+            with budget(OPERATIONS):
+                emit_triton(schedule.state.program, schedule.state.tree, "")
+        except (IllegalTransformError, UndecidedError):
+            continue
+        return schedule
+    return Schedule(kernel)

@@ -64,13 +64,16 @@ class Steps(Protocol):
     def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...
 
 
-def schedule_for_gpu(steps: Steps, sizes: Sizes) -> None:
-    """Take the steps. What no recipe fits stays as it is: one program runs it, element by element."""
+def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None:
+    """Take the steps. What no recipe fits stays as it is: one program runs it, element by element.
+
+    *contracts*: whether contractions get tiles of rows and columns, for matrix units.
+    """
     _inline(steps)
     for group in groups(steps.state.program):
         program = steps.state.program
         found = [c for n in (*group.members, group.root) if (c := contraction(program, program.stage(n)))]
-        if not (found and _attempt(steps, _contractions, steps, group, found, sizes)):
+        if not (contracts and found and _attempt(steps, _contractions, steps, group, found, sizes)):
             _attempt(steps, _along_rows, steps, group, sizes)
 
 
@@ -143,7 +146,7 @@ def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
     root = program.stage(group.root)
     order = [r.index for r in root.ranges]
     reduced = [n for n in (*group.members, group.root) if reductions(program.stage(n))]
-    if not order:
+    if not order and (group.members or not reduced):
         return
     if not reduced:
         _elementwise(steps, root, order, sizes)

@@ -32,7 +32,7 @@ def with_fills(body: Sequence[Stmt]) -> tuple[Stmt, ...]:
         load = once[name].value
         assert isinstance(load, Load)
         open_ = load.fill is None and not once[name].keep and load.axes == tuple(once[name].axes)
-        if open_ and _covers(load, value) and fills.get(name, number) == number:
+        if open_ and _covers(load, value) and repr(fills.get(name, number)) == repr(number):
             fills[name] = number
     return tuple(_filled(stmt, fills, once) for stmt in body)
 
@@ -71,7 +71,7 @@ def _filled(stmt: Stmt, fills: Mapping[str, Number], once: Mapping[str, Let]) ->
 def _plain(value: Value, fills: Mapping[str, Number], once: Mapping[str, Let]) -> Value:
     """The value without choices that a fill has made already."""
     found = _choice(value)
-    if found is not None and isinstance(value, Where) and fills.get(found[0]) == found[1]:
+    if found is not None and isinstance(value, Where) and repr(fills.get(found[0])) == repr(found[1]):
         load = once[found[0]].value
         if isinstance(load, Load) and _covers(load, value):
             return value.value

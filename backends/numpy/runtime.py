@@ -260,14 +260,14 @@ def load(array, index, mask=True, fill=None):
     return np.where(mask, inside, fill)[()]
 
 
-def gathered(tensor, array, index, mask):
-    """array[index] where data decide the position: one outside the array raises LookupError."""
+def gathered(tensor, array, index, mask, fill=None):
+    """`load` where data decide the position: one outside the array raises LookupError."""
     inside = True
     for i, n in zip(index, array.shape, strict=True):
         inside = inside & (i >= 0) & (i < n)
     if np.any(mask & np.logical_not(inside)):
         raise LookupError(f"a position that data give is outside {tensor}, whose shape is {array.shape}")
-    return load(array, index, mask)
+    return load(array, index, mask, fill)
 
 
 def store(array, index, mask, value):

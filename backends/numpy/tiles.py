@@ -195,12 +195,11 @@ class _Printer(TilePrinter):
         axes = value.axes
         index = self.index(value.tensor, value.index, axes)
         text = f"load({self.names[value.tensor]}, {index})"
+        fill = "" if value.fill is None else f", {constant_text(value.fill, value.dtype)}"
         if not all(isinstance(i, Affine) for i in value.index):
-            text = (
-                f"gathered({value.tensor!r}, {self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)})"
-            )
+            words = f"{value.tensor!r}, {self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)}{fill}"
+            text = f"gathered({words})"
         elif value.mask != TRUE or value.fill is not None:
-            fill = "" if value.fill is None else f", {constant_text(value.fill, value.dtype)}"
             text = f"load({self.names[value.tensor]}, {index}, {self.condition(value.mask, axes)}{fill})"
         if text not in self.loads:
             self.loads[text] = self.names.fresh(f"{value.tensor.lower()}_tile")

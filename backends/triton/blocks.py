@@ -13,7 +13,7 @@ from ...compiler.ir.quasiaffine import Affine, Comparison
 from ..lower.lifetimes import lets
 from ..lower.masks import parts_of
 from ..lower.tile import Dot, Load, Ref, values_of
-from .types import signature_type
+from .types import negative_zero, signature_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +84,11 @@ def _starts(program: Program, axes: Mapping[str, Axis], load: Load) -> tuple[Aff
     """Where a load's box begins; None where it is none."""
     dims = _axis_of(load)
     extents = program.tensors[load.tensor].extents
-    if load.fill not in (None, 0) or not 2 <= len(dims) <= RANK or [n for n in dims if n] != list(load.axes):
+    if (
+        (load.fill is not None and (load.fill != 0 or negative_zero(load.fill)))
+        or not 2 <= len(dims) <= RANK
+        or [n for n in dims if n] != list(load.axes)
+    ):
         return None
     if dims[-1] is None or load.dtype.is_bool or load.dtype.bits > 32:
         return None

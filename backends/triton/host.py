@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ...compiler.ir.program import index_expressions
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Some
 from ..naming import Writer
 from ..signature import signature_text, size_lines
@@ -13,7 +14,7 @@ from .layout import broken
 from .types import number_text, torch_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Extent, Program, Tensor
     from ...compiler.ir.quasiaffine import Formula
@@ -82,8 +83,13 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
         body.line(f"{names[name]} = constant_{names[name]}(device)")
     counts = list(dict.fromkeys(_elements(program, names, n) for n in (*tensors, *program.outputs, *arrays)))
     most = counts[0] if len(counts) == 1 else f"max({', '.join(counts)})"
-    body.line(f"wide = {most} >= 2**31")
+    reach = _reach(program, names)
+    # Half of 31 bits, for what lanes beyond an edge add.
+    far = f" or {reach[0] if len(reach) == 1 else f'max({chr(44).join(reach)})'} >= 2**30" if reach else ""
+    body.line(f"wide = {most} >= 2**31{far}")
     for name, dtype in program.scalars.items():
+        if dtype.is_bool:
+            body.line(f"{names[name]} = int({names[name]})")
         if passed_by_pointer(dtype):
             body.line(f"{names[name]} = torch.full((), {names[name]}, dtype=torch.float64, device=device)")
     for launch in launches:
@@ -155,6 +161,32 @@ def _check(program: Program, names: Names, name: str) -> str:
 def _shape(program: Program, names: Names, name: str) -> str:
     texts = [_count(e, names) for e in program.tensors[name].extents]
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _reach(program: Program, names: Names) -> list[str]:
+    """How far index expressions can be from 0, in sizes: those that are more than a size or an index."""
+    found: dict[str, None] = {}
+    for stage in program.stages:
+        ends: dict[str, Affine] = {}
+        for ranges, expressions in index_expressions(stage):
+            for r in ranges:
+                ends[r.index] = _bound(Affine(), ends, *r.lower, *r.upper)
+            for expression in expressions:
+                bound = _bound(expression, ends)
+                if expression.bare is None and not bound.is_number and sum(c for _, c in bound.terms) > 1:
+                    found[str(bound.renamed({n: names[n] for n in bound.names()}))] = None
+    return list(found)
+
+
+def _bound(first: Affine, ends: Mapping[str, Affine], *more: Affine) -> Affine:
+    """A sum of sizes, with factors above 0, that none of some expressions exceeds in absolute value."""
+    total = Affine()
+    for affine in (first, *more):
+        total += abs(affine.constant)
+        for term, factor in affine.terms:
+            inner = ends.get(term, Affine.name(term)) if isinstance(term, str) else _bound(term.numerator, ends)
+            total += inner.scaled(abs(factor))
+    return total
 
 
 def _elements(program: Program, names: Names, name: str) -> str:

@@ -15,7 +15,7 @@ from .loops import apart, fused, range_text
 from .operations import binary_text, cast_text, fma_text, unary_text
 from .products import product_text
 from .reductions import reduction_text
-from .types import constant_text, literal_text, number_text, triton_type
+from .types import constant_text, full_text, literal_text, negative_zero, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ...compiler.ir.program import Extent
     from ..lower.tile import Axis
     from .blocks import Block
+
+# Factors from here on are multiplied in 64 bits.
+LARGE = 1 << 16
 
 
 @dataclass
@@ -103,7 +106,7 @@ class KernelPrinter(TilePrinter):
         name, value = self.names[stmt.name], stmt.value
         shape = self.shape(stmt.axes)
         if isinstance(value, Full) and not stmt.keep:
-            self.writer.line(f"{name} = tl.full({shape}, {number_text(value.value)}, {triton_type(value.dtype)})")
+            self.writer.line(f"{name} = {full_text(shape, value.value, value.dtype)}")
             return
         if isinstance(value, Load) and not stmt.keep and value.axes == tuple(stmt.axes):
             self.load_as(name, value)
@@ -211,7 +214,8 @@ class KernelPrinter(TilePrinter):
         fill = value.fill if value.fill is not None or all(isinstance(i, Affine) for i in value.index) else 0
         words = [index]
         words += [f"mask={mask}"] if masks else []
-        words += [f"other={number_text(fill)}"] if masks and fill is not None else []
+        if masks and fill is not None:
+            words.append(f"other={constant_text(fill, value.dtype) if negative_zero(fill) else number_text(fill)}")
         return f"tl.load({', '.join(words)})"
 
     def pointer(self, tensor: str, index: Sequence[Affine | Value], axes: Sequence[str]) -> str:
@@ -255,12 +259,17 @@ class KernelPrinter(TilePrinter):
                 text = self.lane(term, axes) if term in axes else self.names[term]
             else:
                 text = self.division(term, axes)
+            if abs(factor) >= LARGE:
+                # The launcher looks at how far sizes reach; what a factor alone can take beyond 31 bits is wide here.
+                text = f"tl.cast({text}, tl.int64)"
             text = text if abs(factor) == 1 else f"{abs(factor)} * {text}"
             sign = "-" if factor < 0 else "+"
             parts.append(f" {sign} {text}" if parts else f"-{text}" if factor < 0 else text)
         if affine.constant or not parts:
             sign = "-" if affine.constant < 0 else "+"
-            parts.append(f" {sign} {abs(affine.constant)}" if parts else str(affine.constant))
+            size = str(abs(affine.constant))
+            size = size if abs(affine.constant) < 1 << 30 else f"tl.full((), {size}, tl.int64)"
+            parts.append(f" {sign} {size}" if parts else f"-{size}" if affine.constant < 0 else size)
         return "".join(parts)
 
     def division(self, term: Division, axes: Sequence[str]) -> str:

@@ -93,11 +93,11 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     lines += numbers
     lines += ["    if WIDE:", *(f"        {n} = tl.cast({n}, tl.int64)" for n in wide)] if wide else []
     lines += [f"    {names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
-    lines += [
-        f"    {names[axis.name]} = tl.arange(0, {axis.extent})"
-        for axis in tiles.axes.values()
-        if _mentions(inner, names[axis.name])
-    ]
+    axes = [axis for axis in tiles.axes.values() if _mentions(inner, names[axis.name])]
+    lines += [f"    {names[axis.name]} = tl.arange(0, {axis.extent})" for axis in axes]
+    lines += (
+        ["    if WIDE:", *(f"        {names[a.name]} = {names[a.name]}.to(tl.int64)" for a in axes)] if axes else []
+    )
     return "\n".join(piece for line in [*lines, *inner] for piece in broken(tidied(line))), launch
 
 
@@ -179,7 +179,8 @@ def _arguments(
     ]
     for n, dtype in program.scalars.items():
         if _mentions(lines, names[n]):
-            found.append((names[n], "*fp64" if passed_by_pointer(dtype) else signature_type(dtype)))
+            kind = "*fp64" if passed_by_pointer(dtype) else "i32" if dtype.is_bool else signature_type(dtype)
+            found.append((names[n], kind))
     found += [(names[n], "i32") for n in program.sizes if _mentions(lines, names[n])]
     return (*found, *((c.name, "i32") for c in counts if _mentions(lines, c.name)))
 
@@ -193,6 +194,8 @@ def _decorator(counts: Sequence[Count], given: set[str]) -> str:
 def _scalar(name: str, dtype: DType) -> str:
     if passed_by_pointer(dtype):
         return cast_text(f"tl.load({name})", DTYPES["f64"], dtype)
+    if dtype.is_bool:
+        return f"tl.cast({name}, tl.int32) != 0"
     return f"tl.cast({name}, {triton_type(dtype)})"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ..lower.tile import For
@@ -52,5 +53,7 @@ def apart(number: str, chain: Sequence[For], names: Names) -> Iterator[str]:
 
 
 def _count(loop: For) -> str:
-    """How often a loop runs, as a factor."""
-    return atom(loop.high) if loop.low == "0" else f"({atom(loop.high)} - {atom(loop.low)})"
+    """How often a loop runs, as a factor: never less than 0 times, for two such factors make a positive one."""
+    if loop.low == "0" and re.fullmatch(r"\w+|\(\w+ \+ \d+\) // \d+", loop.high):
+        return atom(loop.high)
+    return f"max(0, {loop.high if loop.low == '0' else f'{atom(loop.high)} - {atom(loop.low)}'})"

@@ -44,11 +44,27 @@ def number_text(value: float | int | bool) -> str:
     return str(int(value)) if isinstance(value, bool) else repr(value)
 
 
+def full_text(shape: str, value: float | int | bool, dtype: DType) -> str:
+    """A tile of one number. Triton takes -0 for 0 wherever it is given as a literal."""
+    if negative_zero(value):
+        wide = triton_type(dtype.wide)
+        text = f"tl.full({shape}, 0.0, {wide}) * -1.0"
+        return text if dtype.bits >= 32 else f"({text}).to({triton_type(dtype)})"
+    return f"tl.full({shape}, {number_text(value)}, {triton_type(dtype)})"
+
+
+def negative_zero(value: float | int | bool) -> bool:
+    """Whether a number is -0.0."""
+    return isinstance(value, float) and not value and math.copysign(1, value) < 0
+
+
 def constant_text(value: float | int | bool, dtype: DType) -> str:
-    """A constant of a type: a scalar that takes part as such in every operation."""
-    return f"tl.full((), {number_text(value)}, {triton_type(dtype)})"
+    """A constant of a type, as an atom: a scalar that takes part as such in every operation."""
+    text = full_text("()", value, dtype)
+    return f"({text})" if text.endswith("-1.0") else text
 
 
 def literal_text(value: float | int | bool, dtype: DType) -> str:
     """A constant beside an operand of its type, which gives it that type: a literal where that is so."""
-    return number_text(value) if dtype.name in ("f32", "i32", "i64") else constant_text(value, dtype)
+    plain = dtype.name in ("f32", "i32", "i64") and not negative_zero(value)
+    return number_text(value) if plain else constant_text(value, dtype)

@@ -41,6 +41,62 @@ CONTRACTIONS = {
 }
 
 
+# What has gone wrong, or nearly: kernels by what is odd about them, and the sizes they run at.
+ODD: dict[str, tuple[str, dict[str, int]]] = {
+    "numbers beyond 32 bits": ("kernel f(X: f32[N]) -> (Y: i64[N]) { Y[i] = 1000000 * i }", {"N": 5000}),
+    "and far beyond": ("kernel f(X: f32[N]) -> (Y: i64[N]) { Y[i] = 1000000000 * i + 5000000000 }", {"N": 7}),
+    "positions far outside": ("kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[1000000 * i] else 7 }", {"N": 5000}),
+    "positions through numbers beyond": (
+        "kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[(60000 * i) // 60001] }", {"N": 40000}),
+    "minus zero": ("kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] if X[i] > 0 else -0.0 }", {"N": 9}),
+    "minus zero beyond an edge": ("kernel f(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i - 3] else -0.0 }", {"N": 9}),
+    "minus zero in f64": ("kernel f(X: f64[N]) -> (Y: f64[N]) { Y[i] = X[i] * -0.0 + -0.0 }", {"N": 9}),
+    "minus zero alone": ("kernel f(X: bf16[N]) -> (Y: bf16[N]) { Y[i] = -0.0 }", {"N": 9}),
+    "two empty ranges of one sum": (
+        """kernel f(A: bf16[M, N, P, K], B: bf16[N, P, K, L]) -> (Y: f32[M, L]) {
+            Y[i, j] = (allow reassociate in sum(r in 3..N, q in 2..P, s in 2..K)
+                       f32(A[i, r, q, s]) * f32(B[r, q, s, j]))
+        }""",
+        {"M": 3, "N": 1, "P": 0, "K": 5, "L": 4}),
+    "one tensor as both factors": (
+        """kernel f(A: bf16[M, K]) -> (Y: f32[M, M]) {
+            Y[i, j] = allow reassociate in sum(k) f32(A[i, k]) * f32(A[j, k])
+        }""",
+        {"M": 5, "K": 7}),
+    "a gathered factor": (
+        """kernel f(E: bf16[V, K], W: bf16[K, N], L: i32[T]) -> (Y: f32[T, N]) where V >= 1 {
+            Y[t, j] = allow reassociate in sum(k) f32(E[L[t], k]) * f32(W[k, j])
+        }""",
+        {"V": 6, "K": 7, "N": 5, "T": 4}),
+    "a triangle without finite": (
+        """kernel f(A: bf16[N, N], B: bf16[N, M]) -> (Y: f32[N, M]) {
+            Y[i, j] = allow reassociate in sum(k in 0..i + 1) f32(A[i, k]) * f32(B[k, j])
+        }""",
+        {"N": 5, "M": 4}),
+    "scalars of every kind": (
+        """kernel f(X: f32[N], a: f64, b: bf16, c: i64, d: bool, e: f16) -> (Y: f64[N]) {
+            Y[i] = (f64(X[i]) * a + f64(b) + f64(c) + f64(e)) if d else 0
+        }""",
+        {"N": 5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_kernels(what: str, interpreter: Interpreter) -> None:
+    text, sizes = ODD[what]
+    (kernel,) = tw.parse(text).values()
+    made = tw.compile(kernel, target="triton")
+    scalars: dict[str, Any] = {"a": 1 + 2.0**-40, "b": 0.15625, "c": 2**40 + 1, "d": True, "e": 0.333251953125}
+    scalars = {n: v for n, v in scalars.items() if n in kernel.program.scalars}
+    arguments = {**random_inputs(kernel.program, sizes, 5), **scalars}
+    want = np.asarray(kernel(**arguments))
+    (got,) = interpreter.run(made.source, "f", arguments)
+    if made.permissions:
+        assert np.all(np.abs(want - got) <= made.error_bound(**arguments))
+    else:
+        assert not differing(want, got).any()
+
+
 @cache
 def compiled(name: str) -> tw.CompiledKernel:
     if name in CONTRACTIONS:
@@ -90,6 +146,13 @@ def test_products_are_compiled_to_matrix_instructions(name: str, arch: int) -> N
         assert found.instructions["wgmma" if arch == 90 else "mma"] > 0
         copies = found.instructions["async_copy"] + found.instructions["tma_load"]
         assert copies > 0, "the loop is pipelined"
+
+
+def test_lanes_of_a_single_number_are_refused() -> None:
+    """No nest holds all that touches them; with rows there is one (cross_entropy)."""
+    (kernel,) = tw.parse("kernel f(X: f64[N]) -> (Y: f64) { Y = sum(i, lanes=4) X[i] }").values()
+    with pytest.raises(tw.IllegalTransformError, match=r"the lanes of Y\.lanes are no axis of a tile"):
+        tw.compile(kernel, target="triton")
 
 
 def test_sizes_beyond_31_bits_are_a_case_of_their_own() -> None:
