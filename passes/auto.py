@@ -12,7 +12,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .groups import Contraction, Group, contraction, dimensions, greatest, groups, reductions, transposed
+from .groups import Contraction, Group, contraction, dimensions, greatest, groups, multiplied, reductions, transposed
 from .refusal import IllegalTransformError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) ->
 def _inline(steps: Steps) -> None:
     """Write the elementwise equations into their readers, but for what a contraction multiplies."""
     program = steps.state.program
-    factors = {t for s in program.stages for c in [contraction(program, s)] if c is not None for t in c.factors}
+    factors = multiplied(program)
     for stage in program.stages:
         if stage.tensor not in (*program.outputs, *factors) and not reductions(stage):
             _attempt(steps, steps.inline, stage.name)

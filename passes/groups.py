@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.expr import Allow, Binary, Cast, Expr, Index, Read, Reduce, postorder
+from ..compiler.ir.program import stages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,14 +24,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A sum of products whose factors have indices of their own: *rows* the first's, *columns* the second's, *batch*
-    those of both, *summed* those over which it runs, the innermost last; *factors*: the tensors that the two read;
-    *padded*: those of them that are read beyond an edge too."""
+    """A sum of products whose factors have indices of their own: *rows* the first's, *columns* the second's, *summed*
+    those over which it runs, the innermost last; *factors*: the tensors that the two read; *padded*: those of them that
+    are read beyond an edge too."""
 
     stage: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
-    batch: tuple[str, ...]
     summed: tuple[str, ...]
     factors: tuple[str, ...]
     padded: frozenset[str]
@@ -39,7 +39,7 @@ class Contraction:
 def groups(program: Program) -> list[Group]:
     """The groups, in the order of their roots. What a contraction multiplies is in memory before."""
     readers: dict[str, list[str]] = {}
-    factors = {t for s in program.stages for c in [contraction(program, s)] if c is not None for t in c.factors}
+    factors = multiplied(program)
     several = {s.tensor for s in program.stages if sum(o.tensor == s.tensor for o in program.stages) > 1}
     for stage in program.stages:
         for tensor in _reads(stage):
@@ -77,14 +77,14 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
     for node in postorder(stage.value):
         if not isinstance(node, Reduce) or node.op != "sum" or node.order.kind != "ascending":
             continue
-        if "reassociate" not in (*program.permissions, *stage.permissions, *node.permissions):
+        granted = {*program.permissions, *stage.permissions, *node.permissions}
+        if "reassociate" not in granted:
             continue
         body = node.body
         while isinstance(body, Allow):
             body = body.operand
         if not isinstance(body, Binary) or body.op != "*" or body.dtype.name != "f32":
             continue
-        granted = {*program.permissions, *stage.permissions, *node.permissions}
         if not (_narrow(body.left) and _narrow(body.right)) and not granted & {"tf32", "contract"}:
             continue  # matrix units would round the factors, or not round the products
         summed = tuple(r.index for r in node.ranges)
@@ -93,11 +93,10 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
         rows = tuple(n for n in own if n in first and n not in second)
         columns = tuple(n for n in own if n in second and n not in first)
         if rows and columns and summed and set(summed) <= first & second:
-            batch = tuple(n for n in own if n in first and n in second)
             reads = [r for side in (body.left, body.right) for r in _read(side)]
             factors = tuple(dict.fromkeys(r.tensor for r in reads))
             padded = frozenset(r.tensor for r in reads if r.fill is not None)
-            return Contraction(stage.name, rows, columns, batch, summed, factors, padded)
+            return Contraction(stage.name, rows, columns, summed, factors, padded)
     return None
 
 
@@ -106,6 +105,12 @@ def _narrow(factor: Expr) -> bool:
     while isinstance(factor, Allow):
         factor = factor.operand
     return isinstance(factor, Cast) and factor.operand.dtype.is_float and factor.operand.dtype.bits <= 16
+
+
+def multiplied(program: Program) -> set[str]:
+    """The tensors that contractions multiply."""
+    found = (contraction(program, stage) for stage in program.stages)
+    return {tensor for one in found if one is not None for tensor in one.factors}
 
 
 def reductions(stage: Stage) -> list[Reduce]:
@@ -146,8 +151,6 @@ def greatest(program: Program, stage: str, index: str) -> int | None:
 
 
 def _in_order(program: Program) -> list[Stage]:
-    from ..compiler.ir.program import stages_of
-
     return [program.stage(n) for n in stages_of(program.order)]
 
 

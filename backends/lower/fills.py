@@ -6,15 +6,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.quasiaffine import Comparison
 from .lifetimes import lets
-from .masks import parts_of
+from .masks import normal, parts_of
 from .tile import Dot, Elem, For, Full, If, Let, Load, Reduce, Ref, Store, Where, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...compiler.ir.quasiaffine import Formula
     from .tile import Number, Stmt, Value
 
 
@@ -47,15 +45,7 @@ def _choice(value: Value) -> tuple[str, Number] | None:
 def _covers(load: Load, choice: Value) -> bool:
     """Whether lanes that are not chosen are not loaded either: each condition is one of the load's own."""
     assert isinstance(choice, Where)
-    return {_unordered(c) for c in parts_of(choice.mask)} <= {_unordered(c) for c in parts_of(load.mask)}
-
-
-def _unordered(condition: Formula) -> object:
-    """A comparison whatever the order of its terms."""
-    if not isinstance(condition, Comparison):
-        return condition
-    both = condition.left - condition.right
-    return condition.op, frozenset(both.terms), both.constant
+    return {normal(c) for c in parts_of(choice.mask)} <= {normal(c) for c in parts_of(load.mask)}
 
 
 def _filled(stmt: Stmt, fills: Mapping[str, Number], once: Mapping[str, Let]) -> Stmt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .tile import For, Full, If, Let, Number, Ref, Stmt, Store, Value, operands
+from .tile import For, Full, If, Let, Number, Ref, Stmt, Store, Value, operands, statements_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,11 +68,7 @@ def anything(dtype: DType) -> Number:
 
 def lets(body: Sequence[Stmt]) -> Iterator[Let]:
     """Every naming of a tile, nested ones too."""
-    for stmt in body:
-        if isinstance(stmt, Let):
-            yield stmt
-        elif isinstance(stmt, (For, If)):
-            yield from lets(stmt.body)
+    return (stmt for stmt in statements_of(body) if isinstance(stmt, Let))
 
 
 def refs(stmt: Stmt) -> Iterator[Ref]:

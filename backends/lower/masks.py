@@ -74,6 +74,15 @@ def parts_of(formula: Formula) -> tuple[Formula, ...]:
     return formula.parts if isinstance(formula, All) else (formula,)
 
 
+def normal(condition: Formula) -> object:
+    """A comparison as what is at least 0, whatever the order of its terms; other conditions as they are."""
+    if not isinstance(condition, Comparison) or condition.op not in ("<", ">="):
+        return condition
+    both = condition.left - condition.right
+    both = both if condition.op == ">=" else both.scaled(-1) - 1
+    return frozenset(both.terms), both.constant
+
+
 def names_in(formula: Formula) -> set[str]:
     """The names that a condition mentions."""
     if isinstance(formula, Comparison):

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Formula, Some
+from .tile import For, If, Let, Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...compiler.ir.program import Program
     from ..naming import Names, Writer
+    from .tile import Stmt
+
+
+def tuple_text(texts: Sequence[str]) -> str:
+    """A tuple of some expressions."""
+    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def atom(text: str) -> str:
+    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
+    depth = 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and letter in " -*/":
+            return f"({text})"
+    return text
 
 
 @dataclass
@@ -21,6 +38,52 @@ class TilePrinter:
     program: Program
     names: Names
     writer: Writer
+    # The loads of the statement at hand: their text, and the name that each has got.
+    loads: dict[str, str] = field(default_factory=dict[str, str], kw_only=True)
+
+    def body(self, stmts: Sequence[Stmt]) -> None:
+        """The lines of some statements."""
+        for stmt in stmts:
+            self.statement(stmt)
+
+    def statement(self, stmt: Stmt) -> None:
+        """The lines of a statement; names that it alone needs are free again after it."""
+        mark = self.names.mark()
+        self.loads = {}
+        match stmt:
+            case For():
+                depth = self.writer.indent
+                self.loop(stmt)
+                self.writer.indent = depth
+            case If():
+                self.writer.line(f"if {self.condition(stmt.condition, ())}:")
+                self.writer.indent += 1
+                self.body(stmt.body)
+                self.writer.indent -= 1
+            case Let():
+                self.comment(stmt.comment)
+                self.let(stmt)
+            case Store():
+                self.comment(stmt.comment)
+                self.store(stmt)
+        self.names.release(mark)
+
+    def comment(self, text: str) -> None:
+        """What the statement is, in the kernel's words."""
+        if text:
+            self.writer.line(f"# {text}" if len(text) < 110 else f"# {text[:100]} ..")
+
+    def loop(self, stmt: For) -> None:
+        """The head of a loop, indented what it runs."""
+        raise NotImplementedError
+
+    def let(self, stmt: Let) -> None:
+        """The line that names a tile."""
+        raise NotImplementedError
+
+    def store(self, stmt: Store) -> None:
+        """The line that writes a tile to memory."""
+        raise NotImplementedError
 
     def integer(self, affine: Affine, axes: Sequence[str]) -> str:
         """An index expression, its axes spread over those of the whole."""

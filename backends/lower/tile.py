@@ -199,11 +199,18 @@ class Tiles:
     tiles: tuple[str, ...]
 
 
+def statements_of(body: Sequence[Stmt]) -> Iterator[Stmt]:
+    """Every statement, each before what is inside it."""
+    for stmt in body:
+        yield stmt
+        if isinstance(stmt, (For, If)):
+            yield from statements_of(stmt.body)
+
+
 def values_of(body: Sequence[Stmt]) -> Iterator[Value]:
     """Every value in some statements, outer ones first."""
-    for stmt in body:
+    for stmt in statements_of(body):
         if isinstance(stmt, (For, If)):
-            yield from values_of(stmt.body)
             continue
         stack: list[Value] = [stmt.value]
         while stack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
@@ -10,19 +10,17 @@ from ...compiler.ir.quasiaffine import TRUE, Affine
 from ..embed import helper_names
 from ..lower.count import operations
 from ..lower.lower import lower_to_tiles
-from ..lower.printing import TilePrinter
+from ..lower.printing import TilePrinter, atom, tuple_text
 from ..lower.tile import (
     Dot,
     Elem,
     For,
     Full,
-    If,
     Integer,
     Let,
     Load,
     Reduce,
     Ref,
-    Stmt,
     Store,
     Tiles,
     Value,
@@ -89,40 +87,10 @@ def emit_tiles(program: Program, tree: Sequence[Node], heading: str) -> InTiles:
 class _Printer(TilePrinter):
     tiles: Tiles
     arrays: Emission
-    # The loads of the statement at hand: their text, and the name that each has got.
-    loads: dict[str, str] = field(default_factory=dict[str, str])
 
     # ---- statements
 
-    def body(self, stmts: Sequence[Stmt]) -> None:
-        if not stmts:
-            self.writer.line("pass")
-        for stmt in stmts:
-            self.statement(stmt)
-
-    def statement(self, stmt: Stmt) -> None:
-        mark = self.names.mark()
-        self.loads = {}
-        match stmt:
-            case For():
-                self.loop(stmt)
-            case If():
-                self.writer.line(f"if {self.condition(stmt.condition, ())}:")
-                self.writer.indent += 1
-                self.body(stmt.body)
-                self.writer.indent -= 1
-            case Let():
-                self.comment(stmt.comment)
-                self.let(stmt)
-            case Store():
-                self.comment(stmt.comment)
-                index = self.index(stmt.tensor, stmt.index, stmt.axes)
-                mask, value = self.condition(stmt.mask, stmt.axes), self.aligned(stmt.value, stmt.axes)
-                self.writer.line(f"store({self.names[stmt.tensor]}, {index}, {mask}, {value})")
-        self.names.release(mark)
-
     def loop(self, stmt: For) -> None:
-        depth = self.writer.indent
         if stmt.condition:
             self.writer.line(f"if {stmt.condition}:")
             self.writer.indent += 1
@@ -134,15 +102,17 @@ class _Printer(TilePrinter):
         self.writer.line(f"for {self.names[stmt.index]} in {span}:{'  # ' + ', '.join(notes) if notes else ''}")
         self.writer.indent += 1
         self.body(stmt.body)
-        self.writer.indent = depth
+        if not stmt.body:
+            self.writer.line("pass")
 
-    def comment(self, text: str) -> None:
-        if text:
-            self.writer.line(f"# {text}" if len(text) < 110 else f"# {text[:100]} ..")
+    def store(self, stmt: Store) -> None:
+        index = self.index(stmt.tensor, stmt.index, stmt.axes)
+        mask, value = self.condition(stmt.mask, stmt.axes), self.aligned(stmt.value, stmt.axes)
+        self.writer.line(f"store({self.names[stmt.tensor]}, {index}, {mask}, {value})")
 
     def let(self, stmt: Let) -> None:
         name, value = self.names[stmt.name], stmt.value
-        shape = _tuple([str(self.tiles.axes[a].extent) for a in stmt.axes])
+        shape = tuple_text([str(self.tiles.axes[a].extent) for a in stmt.axes])
         if isinstance(value, Full) and not stmt.keep and stmt.axes:
             self.writer.line(f"{name} = np.full({shape}, {constant_text(value.value, value.dtype)})")
             return
@@ -162,10 +132,10 @@ class _Printer(TilePrinter):
         own = list(value.axes)
         order = [a for a in axes if a in own]
         if own != order:
-            text = f"{_atom(text)}.transpose({', '.join(str(own.index(a)) for a in order)})"
+            text = f"{atom(text)}.transpose({', '.join(str(own.index(a)) for a in order)})"
         if not own or len(order) == len(axes):
             return text
-        return f"{_atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
+        return f"{atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
 
     def text(self, value: Value) -> str:
         match value:
@@ -185,7 +155,7 @@ class _Printer(TilePrinter):
                 parts = f"{self.aligned(value.value, value.axes)}, {self.aligned(value.other, value.axes)}"
                 return f"np.where({mask}, {parts})" + ("" if value.axes else "[()]")
             case Reduce():
-                places = _tuple([str(value.value.axes.index(a)) for a in value.over])
+                places = tuple_text([str(value.value.axes.index(a)) for a in value.over])
                 combine = COMBINE.get(value.combine) or binary_text(value.combine, "a", "b", value.dtype)
                 return f"combined({self.text(value.value)}, {places}, lambda a, b: {combine})"
             case Dot():
@@ -215,19 +185,19 @@ class _Printer(TilePrinter):
                 continue
             text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
             low = self.arrays.ends(extent.low_word, extent.lower)
-            texts.append(text if low == "0" else f"{_atom(text)} - ({low})")
-        return _tuple(texts)
+            texts.append(text if low == "0" else f"{atom(text)} - ({low})")
+        return tuple_text(texts)
 
     def dot(self, value: Dot) -> str:
         """By letters: each axis one."""
         letters = {a: chr(ord("a") + n) for n, a in enumerate(dict.fromkeys((*value.a.axes, *value.b.axes)))}
         sides = ["".join(letters[n] for n in axes) for axes in (value.a.axes, value.b.axes, value.axes)]
-        texts = [cast_text(_atom(self.text(v)), v.dtype, value.dtype) for v in (value.a, value.b)]
+        texts = [cast_text(atom(self.text(v)), v.dtype, value.dtype) for v in (value.a, value.b)]
         return f'np.einsum("{sides[0]},{sides[1]}->{sides[2]}", {texts[0]}, {texts[1]})'
 
     def operation(self, value: Elem) -> str:
         node = value.node
-        texts = [_atom(self.aligned(v, value.axes)) for v in value.operands]
+        texts = [atom(self.aligned(v, value.axes)) for v in value.operands]
         match node:
             case Scalar():
                 return self.names[node.name]
@@ -253,17 +223,3 @@ class _Printer(TilePrinter):
                 return cast_text(f"{node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
             case _:
                 raise TypeError(f"{type(node).__name__} is no operation on lanes")
-
-
-def _tuple(texts: Sequence[str]) -> str:
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
-
-
-def _atom(text: str) -> str:
-    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and letter in " -":
-            return f"({text})"
-    return text

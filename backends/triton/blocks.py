@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import Affine, Comparison
 from ..lower.lifetimes import lets
-from ..lower.masks import parts_of
+from ..lower.masks import normal, parts_of
 from ..lower.tile import Dot, Load, Ref, values_of
 from .types import negative_zero, signature_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.program import Program
-    from ...compiler.ir.quasiaffine import Formula
     from ..lower.tile import Axis, Stmt
     from ..naming import Names
 
@@ -52,16 +51,19 @@ class Block:
 
 
 def blocks(
-    program: Program, names: Names, axes: Mapping[str, Axis], stmt: Stmt
+    program: Program, names: Names, axes: Mapping[str, Axis], stmt: Stmt, stores: Sequence[str]
 ) -> tuple[dict[int, Block], tuple[Descriptor, ...]]:
-    """The loads of a launch that are blocks, by identity, and the descriptors that they need."""
+    """The loads of a launch that are blocks, by identity, and the descriptors that they need.
+
+    *stores*: what the launch writes itself: the copy engine does not wait for that.
+    """
     copies = {let.name: let.value for let in lets((stmt,)) if isinstance(let.value, Load)}
     found: dict[int, Block] = {}
     descriptors: dict[tuple[str, tuple[int, ...]], Descriptor] = {}
     for dot in values_of((stmt,)):
         for side in (dot.a, dot.b) if isinstance(dot, Dot) else ():
             load = copies.get(side.name) if isinstance(side, Ref) else side
-            if not isinstance(load, Load) or id(load) in found:
+            if not isinstance(load, Load) or id(load) in found or load.tensor in stores:
                 continue
             starts = _starts(program, axes, load)
             if starts is None:
@@ -104,15 +106,6 @@ def _starts(program: Program, axes: Mapping[str, Axis], load: Load) -> tuple[Aff
         if any(n in load.axes for n in start.names()):
             return None
         starts.append(start)
-        edges |= {_unordered(Comparison("<", place, extent.size)), _unordered(Comparison(">=", place, Affine()))}
+        edges |= {normal(Comparison("<", place, extent.size)), normal(Comparison(">=", place, Affine()))}
     # Another condition would be one that the copy engine does not know.
-    return tuple(starts) if all(_unordered(c) in edges for c in parts_of(load.mask)) else None
-
-
-def _unordered(condition: Formula) -> object:
-    """A comparison as `0 <= ..`, whatever the order of its terms."""
-    if not isinstance(condition, Comparison) or condition.op not in ("<", ">="):
-        return condition
-    both = condition.left - condition.right
-    both = both if condition.op == ">=" else both.scaled(-1) - 1
-    return frozenset(both.terms), both.constant
+    return tuple(starts) if all(normal(c) in edges for c in parts_of(load.mask)) else None

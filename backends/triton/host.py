@@ -82,11 +82,10 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
     for name in constants:
         body.line(f"{names[name]} = constant_{names[name]}(device)")
     counts = list(dict.fromkeys(_elements(program, names, n) for n in (*tensors, *program.outputs, *arrays)))
-    most = counts[0] if len(counts) == 1 else f"max({', '.join(counts)})"
     reach = _reach(program, names)
     # Half of 31 bits, for what lanes beyond an edge add.
-    far = f" or {reach[0] if len(reach) == 1 else f'max({chr(44).join(reach)})'} >= 2**30" if reach else ""
-    body.line(f"wide = {most} >= 2**31{far}")
+    far = f" or {_greatest(reach)} >= 2**30" if reach else ""
+    body.line(f"wide = {_greatest(counts)} >= 2**31{far}")
     for name, dtype in program.scalars.items():
         if dtype.is_bool:
             body.line(f"{names[name]} = int({names[name]})")
@@ -187,6 +186,10 @@ def _bound(first: Affine, ends: Mapping[str, Affine], *more: Affine) -> Affine:
             inner = ends.get(term, Affine.name(term)) if isinstance(term, str) else _bound(term.numerator, ends)
             total += inner.scaled(abs(factor))
     return total
+
+
+def _greatest(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"max({', '.join(texts)})"
 
 
 def _elements(program: Program, names: Names, name: str) -> str:

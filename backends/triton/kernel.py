@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
 from ...compiler.ir.quasiaffine import TRUE, Affine, Division
-from ..lower.printing import TilePrinter
-from ..lower.tile import Dot, Elem, For, Full, If, Integer, Let, Load, Reduce, Ref, Stmt, Store, Value, Where
-from .layout import atom, tuple_text
+from ..lower.printing import TilePrinter, atom, tuple_text
+from ..lower.tile import Dot, Elem, For, Full, Integer, Let, Load, Reduce, Ref, Store, Value, Where
 from .loops import apart, fused, range_text
 from .operations import binary_text, cast_text, fma_text, unary_text
 from .products import product_text
@@ -42,45 +41,10 @@ class KernelPrinter(TilePrinter):
     shared: set[str]
     # The loads that are blocks of a tensor, by identity.
     blocks: Mapping[int, Block]
-    # The loads of the statement at hand: their text, and the name that each has got.
-    loads: dict[str, str] = field(default_factory=dict[str, str])
 
     # ---- statements
 
-    def body(self, stmts: Sequence[Stmt]) -> None:
-        for stmt in stmts:
-            self.statement(stmt)
-
-    def statement(self, stmt: Stmt) -> None:
-        mark = self.names.mark()
-        self.loads = {}
-        match stmt:
-            case For():
-                self.loop(stmt)
-            case If():
-                self.writer.line(f"if {self.condition(stmt.condition, ())}:")
-                self.writer.indent += 1
-                self.body(stmt.body)
-                self.writer.indent -= 1
-            case Let():
-                self.comment(stmt.comment)
-                self.let(stmt)
-            case Store():
-                self.comment(stmt.comment)
-                where = self.pointer(stmt.tensor, stmt.index, stmt.axes)
-                value = self.aligned(stmt.value, stmt.axes)
-                if len(value) > 60:
-                    name = self.names.fresh(f"{stmt.tensor.lower()}_tile")
-                    self.writer.line(f"{name} = {value}")
-                    value = name
-                mask = "" if stmt.mask == TRUE else f", mask={self.condition(stmt.mask, stmt.axes)}"
-                waits = ["tl.debug_barrier()"] if stmt.tensor in self.shared else []
-                for line in (*waits, f"tl.store({where}, {value}{mask})", *waits):
-                    self.writer.line(line)
-        self.names.release(mark)
-
     def loop(self, stmt: For) -> None:
-        depth = self.writer.indent
         chain, body = fused(stmt)
         for loop in chain:
             if loop.condition:
@@ -96,11 +60,18 @@ class KernelPrinter(TilePrinter):
         for line in apart(index, chain, self.names) if len(chain) > 1 else ():
             self.writer.line(line)
         self.body(body)
-        self.writer.indent = depth
 
-    def comment(self, text: str) -> None:
-        if text:
-            self.writer.line(f"# {text}" if len(text) < 110 else f"# {text[:100]} ..")
+    def store(self, stmt: Store) -> None:
+        where = self.pointer(stmt.tensor, stmt.index, stmt.axes)
+        value = self.aligned(stmt.value, stmt.axes)
+        if len(value) > 60:
+            name = self.names.fresh(f"{stmt.tensor.lower()}_tile")
+            self.writer.line(f"{name} = {value}")
+            value = name
+        mask = "" if stmt.mask == TRUE else f", mask={self.condition(stmt.mask, stmt.axes)}"
+        waits = ["tl.debug_barrier()"] if stmt.tensor in self.shared else []
+        for line in (*waits, f"tl.store({where}, {value}{mask})", *waits):
+            self.writer.line(line)
 
     def let(self, stmt: Let) -> None:
         name, value = self.names[stmt.name], stmt.value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES, DType
 from ..lower.refusing import cannot
-from ..lower.tile import Dot, For, If, Load, Reduce, Store, operands, values_of
+from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of, values_of
 from ..naming import Writer
 from .blocks import blocks
 from .kernel import KernelPrinter
@@ -18,7 +18,7 @@ from .operations import cast_text
 from .types import signature_type, triton_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Program
     from ..lower.tile import Stmt, Tiles
@@ -70,7 +70,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
         IllegalTransformError: Triton cannot say it (rule target).
     """
     chain, body = _grid(stmt)
-    stores = list(dict.fromkeys(s.tensor for s in _stores((stmt,))))
+    stores = list(dict.fromkeys(s.tensor for s in statements_of((stmt,)) if isinstance(s, Store)))
     _require_sayable(program, tiles, stmt, body)
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
     counts: list[Count] = []
@@ -78,12 +78,12 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
         assert loop.span is not None
         counts.append(Count(names.fresh(f"{names[loop.index]}_count"), *loop.span))
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
-    found, descriptors = blocks(program, names, tiles.axes, stmt)
+    found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
     inner = _body(program, names, tiles, chain, counts, body, loads & set(stores), found)
     numbers = _numbers(names, chain, counts)
     arguments = _arguments(program, names, tiles, counts, [*numbers, *inner])
     arguments += tuple((d.name, d.signature) for d in descriptors)
-    stages = max((loop.stages for loop in _loops((stmt,))), default=1)
+    stages = max((s.stages for s in statements_of((stmt,)) if isinstance(s, For)), default=1)
     launch = Launch(name, arguments, tuple(counts), warps or _warps(tiles, stmt), stages, descriptors)
     given = {n for n, _ in arguments}
     wide = [names[loop.index] for loop in chain] + [names[n] for n in program.sizes if names[n] in given]
@@ -113,8 +113,8 @@ def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
 
 def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt]) -> None:
     values = list(values_of((stmt,)))
-    for loop in _loops(body):
-        if loop.kind == "bind":
+    for loop in statements_of(body):
+        if isinstance(loop, For) and loop.kind == "bind":
             text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
             raise cannot(program, text, "distribute the nest, or do not bind it")
     for value in values:
@@ -209,22 +209,6 @@ def _warps(tiles: Tiles, stmt: Stmt) -> int:
         return min(8, max(4, lanes // 2048))
     each = 8 if any(isinstance(v, Reduce) for v in values) else 16
     return min(16, max(1, lanes // (32 * each)))
-
-
-def _loops(body: Sequence[Stmt]) -> Iterator[For]:
-    for stmt in body:
-        if isinstance(stmt, For):
-            yield stmt
-        if isinstance(stmt, (For, If)):
-            yield from _loops(stmt.body)
-
-
-def _stores(body: Sequence[Stmt]) -> Iterator[Store]:
-    for stmt in body:
-        if isinstance(stmt, Store):
-            yield stmt
-        elif isinstance(stmt, (For, If)):
-            yield from _stores(stmt.body)
 
 
 def _mentions(lines: Sequence[str], name: str) -> bool:

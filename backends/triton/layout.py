@@ -1,29 +1,10 @@
-"""Pieces of emitted Python, and lines no longer than a page is wide: a long call has an argument on each line."""
+"""Lines of emitted Python no longer than a page is wide: a long call has an argument on each line."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WIDTH = 110
-
-
-def tuple_text(texts: Sequence[str]) -> str:
-    """A tuple of some expressions."""
-    return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
-
-
-def atom(text: str) -> str:
-    """The text as an operand of anything: in parentheses unless it is one name, call or subscript."""
-    depth = 0
-    for letter in text:
-        depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and letter in " -*/":
-            return f"({text})"
-    return text
 
 
 def tidied(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..lower.printing import atom
 from ..lower.tile import For
-from .layout import atom
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

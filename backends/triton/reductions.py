@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .layout import atom, tuple_text
+from ..lower.printing import atom, tuple_text
 from .operations import combine_name, pairs_name
 
 if TYPE_CHECKING:
