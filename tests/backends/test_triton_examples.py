@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.backends.lower.lower import lower_to_tiles
+from tilewright.backends.naming import Names
+from tilewright.backends.triton.blocks import blocks
 from tilewright.compiler.inputs import default_scalars, default_sizes, random_inputs
 
 from .operations import differing
@@ -165,3 +168,15 @@ def test_a_trace_replays() -> None:
     schedule = tw.gpu_schedule(KERNELS["matmul_silu"])
     again = tw.Schedule.replay(KERNELS["matmul_silu"], schedule.to_json())
     assert tw.compile(KERNELS["matmul_silu"], again, target="triton").source == compiled("matmul_silu").source
+
+
+def test_the_copy_engine_is_kept_off_what_a_launch_writes() -> None:
+    schedule = tw.gpu_schedule(KERNELS["matmul_silu"])
+    program = schedule.state.program
+    names = Names(program, ())
+    tiles = lower_to_tiles(program, schedule.state.tree, lambda name: names[name])
+    (stmt,) = tiles.body
+    for stores, left in (((), {"A", "W"}), (("A",), {"W"}), (("A", "W"), set[str]())):
+        found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
+        assert {d.tensor for d in descriptors} == left
+        assert {b.descriptor.tensor for b in found.values()} == left
