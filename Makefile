@@ -15,7 +15,7 @@ test: lint
 
 lint: $(READY)
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 fuzz: $(READY)
