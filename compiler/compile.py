@@ -197,9 +197,10 @@ def compile(
     if schedule.kernel is not kernel:
         raise ValueError(f"the schedule is of {schedule.kernel.name}, not of this {kernel.name}")
     for statement in kernel.program.statements:
-        if statement.reduction is not None and statement.reduction.order.kind == "mma":
-            message = "the fold of matrix units is not available on this target"
-            raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span))
+        if target == "numpy" and statement.folds:
+            message = f"{statement.name} is the sum of a matrix unit, and loops add one element at a time"
+            hint = "compile it without a schedule, or for the target 'tiles'"
+            raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span, hint))
     certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
     program, tree, trace = schedule.state.program, schedule.state.tree, schedule.trace
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""

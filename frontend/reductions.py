@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import BF16, F8E4M3, F8E5M2, F16, F32, I64, DType
 from ..compiler.ir.expr import Binary, Cast, Expr, Order, Reduce
+from ..compiler.ir.fold import FAMILIES, unit_of
 from ..compiler.ir.trampoline import Deep
 from . import syntax as s
 from .diagnostic import Fault
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 Elaborate = Callable[[s.Node, Env, Scope], Deep[Draft]]
 
-# The chip families whose fold is part of the language.
-FAMILIES = ("sm_80", "sm_90")
 LANES = 1 << 16
 
 
@@ -202,13 +201,13 @@ def _reduce(node: s.Reduction, head: _Head, body: Expr, env: Env, scope: Scope) 
             raise Fault(node.call.at, f"'{op}' takes one index", "flatten the range by hand, or reduce in two steps")
     order = head.order
     if order.kind == "mma":
-        _check_mma(node, body, op)
+        _check_mma(node, body, op, order)
     elif dtype.is_int or op in ("min", "max"):
         order = Order()  # every order gives the same bits
     return Reduce(op, head.ranges, body, result, order, env.permissions, span, env.guard)
 
 
-def _check_mma(node: s.Reduction, body: Expr, op: str) -> None:
+def _check_mma(node: s.Reduction, body: Expr, op: str, order: Order) -> None:
     """An mma sum is f32(a) * f32(b) with a, b of one narrow type, or a product of two f32 (read as tf32)."""
     hint = "write sum(k, mma=sm_90) f32(A[i, k]) * f32(B[k, j])"
     if op != "sum" or not isinstance(body, Binary) or body.op != "*" or body.dtype is not F32:
@@ -216,3 +215,7 @@ def _check_mma(node: s.Reduction, body: Expr, op: str) -> None:
     sides = [x.operand.dtype if isinstance(x, Cast) else x.dtype for x in (body.left, body.right)]
     if sides[0] is not sides[1] or sides[0] not in (F16, BF16, F8E4M3, F8E5M2, F32):
         raise Fault(node.body.at, f"the matrix units do not multiply {sides[0]} by {sides[1]}", hint)
+    block = unit_of(order, body).block
+    if order.promote % block:
+        text = f"promote={order.promote} ends inside a step: the matrix units add {block} products at once"
+        raise Fault(node.call.at, text, f"write promote={-(-order.promote // block) * block}")

@@ -31,9 +31,11 @@ from ..compiler.ir.expr import (
     Unary,
     postorder,
 )
+from ..compiler.ir.fold import factors_of
 from ..compiler.ir.nest import bind_indices
 from ..compiler.ir.program import Shared
 from ..compiler.ir.trampoline import Deep, run
+from .fold_error import fold_total, tf32_loss
 from .grids import Grid, about, entered, integer, spread
 from .inexact import (
     Inexact,
@@ -57,8 +59,6 @@ if TYPE_CHECKING:
     from ..compiler.ir.program import Nested, Program, Stage
 
 Array = np.ndarray[Any, Any]
-# By how much of itself a product may change when both of its factors lose what tf32 does not hold.
-TF32_PRODUCT = 2.0**-9 + 2.0**-20 + 2.0**-24
 # So many points are computed at once.
 POINTS = 1 << 22
 
@@ -347,11 +347,17 @@ def _reduce(data: _Data, node: Reduce, grid: Grid) -> Deep[Inexact]:
     while isinstance(body, Allow):
         body = body.operand
     terms = Inexact(value, error, slack)
+    if node.order.kind == "mma":
+        sides: list[Inexact] = []
+        for factor in factors_of(node.body):
+            found = yield _value(data, factor, replace(inner, allowed=allowed))
+            parts = (np.broadcast_to(spread(p, inner.rank), shape) for p in (found.value, found.error, found.slack))
+            sides.append(Inexact(*parts))
+        return fold_total(node, terms, sides, inner.mask, axes)
     if "contract" in allowed and node.op == "sum" and node.dtype.is_float and _may_be_product(body):
         terms = Inexact(value, off(True, error + _half(terms, node)), slack)
     if "tf32" in allowed and node.op == "sum" and node.dtype.name == "f32" and _may_be_product(body):
         # Matrix units drop the last 13 bits of each factor, and the product is not rounded.
-        cut = terms.size * TF32_PRODUCT + 2.0**-139
-        terms = Inexact(value, off(True, terms.error + cut), slack)
-    free = "reassociate" in allowed and node.order.kind in ("ascending", "lanes", "blocks") and node.dtype.is_float
+        terms = Inexact(value, off(True, terms.error + tf32_loss(terms.size)), slack)
+    free = "reassociate" in allowed and node.dtype.is_float
     return summed(node, terms, inner.mask, axes, free)

@@ -12,7 +12,7 @@ from ..compiler.ir.show import element_text
 from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
 from .evidence import instance_text, message, places, smallest, with_evidence
-from .legality import Report, Violation, examine, relaxable
+from .legality import Report, Violation, examine, folded, relaxable
 from .mark import STEPS
 from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import reordered
@@ -199,6 +199,8 @@ def _require_independent(
     program = candidate.program
     carried = report.carried[loop.index]
     worst = min(carried, key=_severity)
+    if loop.kind == "block" and all(folded(program, c.dependence) for c in carried):
+        return  # carried out by a matrix unit, in the order of the lanes
     if kind == "red" and relaxable(program, worst.dependence):
         if loop.kind in ("vector", "block"):
             return  # carried out by a reduce

@@ -72,20 +72,21 @@ def _alike(program: Program, group: Group) -> bool:
 
 
 def contraction(program: Program, stage: Stage) -> Contraction | None:
-    """The contraction that an equation is, or None: a sum that may run in any order, of products that a matrix unit
-    computes."""
+    """The contraction that an equation is, or None: a sum of products that a matrix unit computes, and that may run in
+    any order, or in the unit's own."""
     for node in postorder(stage.value):
-        if not isinstance(node, Reduce) or node.op != "sum" or node.order.kind != "ascending":
+        if not isinstance(node, Reduce) or node.op != "sum" or node.order.kind not in ("ascending", "mma"):
             continue
+        folds = node.order.kind == "mma"
         granted = {*program.permissions, *stage.permissions, *node.permissions}
-        if "reassociate" not in granted:
+        if not folds and "reassociate" not in granted:
             continue
         body = node.body
         while isinstance(body, Allow):
             body = body.operand
         if not isinstance(body, Binary) or body.op != "*" or body.dtype.name != "f32":
             continue
-        if not (_narrow(body.left) and _narrow(body.right)) and not granted & {"tf32", "contract"}:
+        if not (folds or (_narrow(body.left) and _narrow(body.right))) and not granted & {"tf32", "contract"}:
             continue  # matrix units would round the factors, or not round the products
         summed = tuple(r.index for r in node.ranges)
         own = [r.index for r in stage.ranges]

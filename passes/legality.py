@@ -73,6 +73,11 @@ def relaxable(program: Program, dependence: Dependence) -> bool:
     return program.free_order(statement)
 
 
+def folded(program: Program, dependence: Dependence) -> bool:
+    """Whether it orders the updates of a matrix unit's sum, which takes the lanes of a tile in their order."""
+    return dependence.reduction and program.statement(dependence.source).folds
+
+
 def examine(state: State, first_only: bool = False) -> Report:
     """Check a tree against the dependences of its program.
 
@@ -93,7 +98,7 @@ def _examine(state: State, first_only: bool) -> Report:
     violations: list[Violation] = []
     carried: dict[str, list[Violation]] = {}
     for dependence in dependences(program):
-        relaxed = relaxable(program, dependence)
+        relaxed, lanes = relaxable(program, dependence), folded(program, dependence)
         for b in by_statement.get(dependence.target, ()):
             needed = dependence.relation.apply_range(maps[b].reverse())
             found = isl.Map.empty(needed.get_space())
@@ -106,7 +111,7 @@ def _examine(state: State, first_only: bool) -> Report:
                 if looked_for:
                     found = found.union(_sources(pairs, maps[a]))
                 for lags in _lags(items[a], items[b]):
-                    for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried, lags):
+                    for violation in _follow(pairs, items[a], items[b], dependence, relaxed, carried, lags, lanes):
                         violations.append(violation)
                         if first_only:
                             return Report(tuple(violations), {})
@@ -184,10 +189,11 @@ def _follow(
     relaxed: bool,
     carried: dict[str, list[Violation]],
     lags: Mapping[int, int],
+    lanes: bool = False,
 ) -> Iterator[Violation]:
     """Follow pairs down the tree; what parts in the wrong order is a violation.
 
-    The lanes of a block loop are no order: a leaf runs for all of them before the next one does.
+    The lanes of a block loop are no order, but for *lanes*: a leaf runs for all of them before the next one does.
     """
     blocks: list[int] = []
     for level in range(max(len(a.places), len(b.places))):
@@ -218,7 +224,10 @@ def _follow(
     # One leaf: lanes that meet do so at once; at one point, the same instance twice would be no dependence at all.
     for level in blocks:
         arguments = (isl.dim_type.in_, level, isl.dim_type.out, level)
-        apart = pairs.order_lt(*arguments).union(pairs.order_gt(*arguments))
+        behind = pairs.order_gt(*arguments)
+        if lanes and not behind.is_empty():
+            yield Violation(dependence, a, b, behind, "order")
+        apart = pairs.order_lt(*arguments).union(behind)
         if not apart.is_empty():
             carried.setdefault(a.loops[level].index, []).append(Violation(dependence, a, b, apart, "order"))
         pairs = pairs.equate(*arguments)

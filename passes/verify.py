@@ -165,6 +165,8 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
                     for second in b.statement.accesses:
                         if first.tensor != second.tensor or "write" not in (first.kind, second.kind):
                             continue
+                        if loop.kind == "block" and a.statement is b.statement and a.statement.folds:
+                            continue  # a matrix unit takes the lanes in their order
                         if loop.kind in ("vector", "block") and _one_reduction(program, a, b, first.tensor):
                             reduction = a.statement.reduction
                             exact = reduction is None or reduction.exact(program.tensors[first.tensor].dtype)

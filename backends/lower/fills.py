@@ -73,6 +73,6 @@ def _plain(value: Value, fills: Mapping[str, Number], once: Mapping[str, Let]) -
         case Reduce():
             return replace(value, value=_plain(value.value, fills, once))
         case Dot():
-            return replace(value, a=_plain(value.a, fills, once), b=_plain(value.b, fills, once))
+            return replace(value, a=_plain(value.a, fills, once), b=_plain(value.b, fills, once))  # no choice to start
         case _:
             return value

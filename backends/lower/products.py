@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Allow, Binary, Cast, Expr, Index, postorder
 from ...compiler.ir.tree import placed
+from .folds import unit
 from .lanes import MATRIX
 from .masks import names_in, parts_of
 from .neutral import Known, cleared, finite
@@ -54,14 +55,15 @@ def dot_axes(program: Program, tree: Sequence[Node], lanes: Lanes) -> dict[str, 
             continue
         a, b = (_axes(e, item.leaf, statement, lanes) for e in pair)
         kept = _axes_of_target(statement, item.leaf, lanes)
-        if not _splits(program, pair, [a, b], kept):
+        if not _splits(program, pair, [a, b], kept, statement.folds):
             continue
         batch = a & b & kept
-        for kind in ((a | b) - kept, (a & kept) - batch, (b & kept) - batch):
+        terms = max(MATRIX, unit(statement).block) if statement.folds else MATRIX
+        for kind, least in (((a | b) - kept, terms), ((a & kept) - batch, MATRIX), ((b & kept) - batch, MATRIX)):
             lanes_now = math.prod(lanes.axes[n].extent for n in kind)
-            if lanes_now < MATRIX:
+            if lanes_now < least:
                 last = max(kind)
-                wider[last] = max(wider.get(last, 0), lanes.axes[last].extent * (MATRIX // lanes_now))
+                wider[last] = max(wider.get(last, 0), lanes.axes[last].extent * (least // lanes_now))
     return wider
 
 
@@ -85,13 +87,13 @@ def _axes_of_target(statement: Statement, leaf: Leaf, lanes: Lanes) -> set[str]:
     return {lanes.axis_of[n] for n in names if n in lanes.axis_of}
 
 
-def _splits(program: Program, pair: tuple[Expr, Expr], axes: Sequence[set[str]], kept: set[str]) -> bool:
+def _splits(program: Program, pair: tuple[Expr, Expr], axes: Sequence[set[str]], kept: set[str], folds: bool) -> bool:
     """Whether the axes of two factors are those of a matrix product, and their types fit."""
     a, b = axes
     over, batch = (a | b) - kept, a & b & kept
     rows, columns = (a & kept) - batch, (b & kept) - batch
     narrow = all(_narrow(f).dtype.bits <= 16 for f in pair)
-    free = narrow or "tf32" in program.permissions or "contract" in program.permissions
+    free = folds or narrow or "tf32" in program.permissions or "contract" in program.permissions
     return bool(over) and over <= a and over <= b and bool(rows) and bool(columns) and free
 
 
@@ -112,7 +114,7 @@ def as_dot(
         return None
     a, b = (value_of(_narrow(f), scene) for f in pair)
     kept = {n for n in scene.lanes_of if n not in reduced}
-    if not _splits(scene.program, pair, [set(a.axes), set(b.axes)], kept):
+    if not _splits(scene.program, pair, [set(a.axes), set(b.axes)], kept, statement.folds):
         return None
     allowed = (*scene.program.permissions, *statement.reduction.permissions)
     exact = all(v.dtype.bits <= 16 for v in (a, b))
@@ -135,6 +137,7 @@ def as_dot(
         b = cleared(b, part, known) if in_b else finite(b, reduced, known)
     batch = tuple(n for n in scene.lanes_of if n in kept and n in a.axes and n in b.axes)
     axes = tuple(n for n in scene.lanes_of if n in kept)
-    precision = "exact" if exact else "tf32" if "tf32" in allowed else "ieee"
-    leans |= {"exact": set[str](), "tf32": {"tf32"}, "ieee": {"contract"}}[precision]
+    precision = "exact" if exact else "tf32" if statement.folds or "tf32" in allowed else "ieee"
+    if not statement.folds:
+        leans |= {"exact": set[str](), "tf32": {"tf32"}, "ieee": {"contract"}}[precision]
     return Dot(a, b, reduced, batch, axes, element.dtype, precision, tuple(sorted(leans)))

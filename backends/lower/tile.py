@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.expr import Expr
+    from ...compiler.ir.fold import Unit
 
 Number = float | int | bool
 
@@ -111,11 +112,21 @@ class Reduce:
 
 
 @dataclass(frozen=True, eq=False)
+class Folded:
+    """That a product is added to *start* in the very order of a matrix unit; *promote*: by parts of so many elements,
+    each of which is added in f32 (0: as one part)."""
+
+    start: Value
+    unit: Unit
+    promote: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Dot:
     """The sum of products over an axis that both operands have, in f32 and in an order of the target's choosing.
 
     *batch*: axes that both have and that stay. *precision*: exact (operands of 16 bits or fewer), tf32, or ieee.
-    *leans*: the permissions without which it could not stand for the sum.
+    *leans*: the permissions without which it could not stand for the sum. *fold*: the order is the definition's.
     """
 
     a: Value
@@ -126,6 +137,7 @@ class Dot:
     dtype: DType
     precision: Literal["exact", "tf32", "ieee"] = "exact"
     leans: tuple[str, ...] = ()
+    fold: Folded | None = None
 
 
 Value = Ref | Load | Elem | Full | Integer | Where | Reduce | Dot
@@ -233,4 +245,4 @@ def operands(value: Value) -> tuple[Value, ...]:
         case Reduce():
             return (value.value,)
         case Dot():
-            return (value.a, value.b)
+            return (value.a, value.b) if value.fold is None else (value.a, value.b, value.fold.start)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Index, Reduce, postorder
+from ...compiler.ir.fold import factors_of, unit_of
 from ...compiler.ir.quasiaffine import Affine, Range
 from ...compiler.ir.statements import identity
-from ...passes.refusal import IllegalTransformError, Refusal
 from .casts import binary_text
 from .expressions import Expressions
 from .text import COMPARED, STRENGTH, Value, constant_text, type_text
@@ -23,16 +23,14 @@ class StageEmitter(Expressions):
 
     def reduce(self, node: Reduce, mask: str | None) -> Deep[Value]:
         """A loop for each reduced index, in the order of the definition."""
-        if node.order.kind == "mma":
-            message = f"the fold mma={node.order.family} is not available on this target"
-            hint = "run the kernel on a chip of that family, or use lanes= or blocks="
-            raise IllegalTransformError(Refusal("target", "emit numpy", message, node.span, hint))
         exact = [self.axes.enter(r, self.substituted) for r in node.ranges]
         shape_axes = self._axes_of(node)
         if node.order.kind == "lanes":
             result = yield self._lanes(node, exact, shape_axes, mask)
         elif node.order.kind == "blocks":
             result = yield self._blocks(node, exact, shape_axes, mask)
+        elif node.order.kind == "mma":
+            result = yield self._fold(node, exact, shape_axes, mask)
         elif node.op in ("argmax", "argmin"):
             result = yield self._arg(node, exact, shape_axes, mask)
         else:
@@ -191,6 +189,53 @@ class StageEmitter(Expressions):
         self.writer.line(f"    {lanes} = {lanes}[0::2] {symbol} {lanes}[1::2]")
         return Value(f"{lanes}[0]", axes)
 
+    def _blocks_of(self, low: str, high: str, size: int, wanted: str, begins: bool = False) -> tuple[str, str]:
+        """Begin a loop over the blocks of *size* that a span touches: where one begins, and where it ends.
+
+        *begins*: a block begins where the span does.
+        """
+        name = self.names.fresh(wanted)
+        first = low if begins or low == "0" else f"{_wrapped(low)} // {size} * {size}"
+        self.writer.line(f"for {name} in range({first}, {high}, {size}):")
+        self.writer.indent += 1
+        return name, f"min({name} + {size}, {high})"
+
+    def _fold(self, node: Reduce, exact: list[bool], axes: frozenset[str], mask: str | None) -> Deep[Value]:
+        """Steps of a matrix unit, in ascending order of blocks; with `promote=`, parts that are added in f32."""
+        unit, promote = unit_of(node.order, node.body), node.order.promote
+        held = total = self._start(node, axes, "acc")
+        indent = self.writer.indent
+        self._loops(node.ranges[:-1])
+        inner = node.ranges[-1]
+        lower, upper = self.axes.box[inner.index]
+        low, high = self.ends("max", lower), self.ends("min", upper)
+        begin = low
+        if promote:
+            begin, high = self._blocks_of(begin, high, promote, "part")
+            held = self._start(node, axes, "fold")
+        step, high = self._blocks_of(begin, high, unit.block, "step", promote > 0)
+        left, right = self.names.fresh("left"), self.names.fresh("right")
+        self.writer.line(f"{left}, {right} = [], []")
+        begin = step if low == "0" else f"max({step}, {low})"
+        self.writer.line(f"for {self.names[inner.index]} in range({begin}, {high}):")
+        self.writer.indent += 1
+        counts = self._element_mask(node.ranges, exact)
+        inside = " & ".join(f"({m})" for m in (mask, counts) if m is not None) or None
+        for side, factor in zip((left, right), factors_of(node.body), strict=True):
+            value = yield self.emit(factor, inside)
+            # An element that does not belong to the sum is 0 times 0.
+            zero = constant_text(0.0, factor.dtype)
+            text = value.text if counts is None else f"np.where({counts}, {value.text}, {zero})"
+            self.writer.line(f"{side}.append({text})")
+        self.writer.indent -= 1
+        facts = f"{unit.align}, {unit.bits}, {unit.least}, {unit.cut}"
+        self.writer.line(f"{held} = fold_step({held}, {left}, {right}, {facts})")
+        self.writer.indent -= 1
+        if promote:
+            self._accumulate(node, total, Value(held, axes), None, bool(axes))
+        self.writer.indent = indent
+        return Value(total, axes)
+
     def _blocks(self, node: Reduce, exact: list[bool], axes: frozenset[str], mask: str | None) -> Deep[Value]:
         """Blocks k // size in ascending order, then their results in ascending order."""
         size = node.order.size
@@ -200,13 +245,10 @@ class StageEmitter(Expressions):
         inner = node.ranges[-1]
         lower, upper = self.axes.box[inner.index]
         low, high = self.ends("max", lower), self.ends("min", upper)
-        start = self.names.fresh("start")
-        first = "0" if low == "0" else f"{_wrapped(low)} // {size} * {size}"
-        self.writer.line(f"for {start} in range({first}, {high}, {size}):")
-        self.writer.indent += 1
+        start, high = self._blocks_of(low, high, size, "start")
         part = self._start(node, axes, "part")
         begin = start if low == "0" else f"max({start}, {low})"
-        self.writer.line(f"for {self.names[inner.index]} in range({begin}, min({start} + {size}, {high})):")
+        self.writer.line(f"for {self.names[inner.index]} in range({begin}, {high}):")
         self.writer.indent += 1
         value, counts = yield self._body(node, node.ranges, exact, mask)
         self._accumulate(node, part, value, counts, bool(axes))

@@ -293,3 +293,52 @@ def combined(lanes, axes, combine):
     while len(lanes) > 1:
         lanes = combine(lanes[0::2], lanes[1::2])
     return lanes[0]
+
+
+# ---- matrix units ----
+
+
+def fold_step(total, left, right, align, bits, least, cut):
+    """One step of a matrix unit: total (f32) with the products of left and right, lists of arrays, added to it.
+
+    Every term is cut to a multiple of 2**(greatest exponent - align), and their exact sum to so many significant bits.
+    least is the exponent of the inputs' subnormals; cut: they lose their last 13 bits first.
+    """
+    pairs = [(fold_input(a, least, cut), fold_input(b, least, cut)) for a, b in zip(left, right, strict=True)]
+    total, last = fold_input(total, -126, False)
+    last = np.maximum(last, -133)
+    for (_, i), (_, j) in pairs:
+        last = np.maximum(last, i + j)
+    last = last - align
+    up = np.ldexp(1.0, -last)
+    result = np.trunc(total * up)
+    for (a, _), (b, _) in pairs:
+        result = result + np.trunc(a * b * up)  # exact: the sum has less than 53 bits
+    result = (np.asarray(result).view(np.int64) & np.int64(-1 << 53 - bits)).view(np.float64) * np.ldexp(1.0, last)
+    # An f32 has no bit below 2**-149, and a fold no negative zero.
+    return (np.trunc(result * 2.0**149) * 2.0**-149 + 0.0).astype(np.float32)[()]
+
+
+def fold_input(x, least, cut):
+    """x as f64, and its exponent as a matrix unit sees it: that of a zero is below all others."""
+    x = np.asarray(x).astype(np.float32)
+    if cut:
+        x = np.where(x == x, (x.view(np.int32) & np.int32(-1 << 13)).view(np.float32), x)
+    exponent = np.maximum((x.view(np.int32) >> 23 & 255) - 127, least)
+    return x.astype(np.float64), np.where(x == 0, -4096, exponent)
+
+
+def fold(total, left, right, block, promote, align, bits, least, cut):
+    """A matrix unit's sum over the last axis of left and right, added to total, by steps of *block* elements.
+
+    With *promote* those of each so many elements are added up first, and then to total in f32.
+    """
+    count = left.shape[-1]
+    for part in range(0, count, promote or count):
+        inner = np.float32(0) if promote else total
+        for step in range(part, min(part + (promote or count), count), block):
+            terms = range(step, min(step + block, count))
+            pair = [left[..., k] for k in terms], [right[..., k] for k in terms]
+            inner = fold_step(inner, *pair, align, bits, least, cut)
+        total = total + inner if promote else inner
+    return total

@@ -14,6 +14,7 @@ from ..lower.printing import TilePrinter, atom, tuple_text
 from ..lower.tile import (
     Dot,
     Elem,
+    Folded,
     For,
     Full,
     Integer,
@@ -192,8 +193,18 @@ class _Printer(TilePrinter):
         """By letters: each axis one."""
         letters = {a: chr(ord("a") + n) for n, a in enumerate(dict.fromkeys((*value.a.axes, *value.b.axes)))}
         sides = ["".join(letters[n] for n in axes) for axes in (value.a.axes, value.b.axes, value.axes)]
+        if value.fold is not None:
+            return self.folded(value, value.fold)
         texts = [cast_text(atom(self.text(v)), v.dtype, value.dtype) for v in (value.a, value.b)]
         return f'np.einsum("{sides[0]},{sides[1]}->{sides[2]}", {texts[0]}, {texts[1]})'
+
+    def folded(self, value: Dot, fold: Folded) -> str:
+        """A matrix unit's sum: operands with the axis that is summed last."""
+        whole = (*value.axes, *value.over)
+        left, right = (self.aligned(v, whole) for v in (value.a, value.b))
+        start, unit = self.aligned(fold.start, value.axes), fold.unit
+        facts = f"{unit.block}, {fold.promote}, {unit.align}, {unit.bits}, {unit.least}, {unit.cut}"
+        return f"fold({start}, {left}, {right}, {facts})"
 
     def operation(self, value: Elem) -> str:
         node = value.node

@@ -17,6 +17,7 @@ from .elementary import function_text
 from .host import HOST_NAMES, host_text
 from .launch import Launch, kernel_text
 from .operations import pairs_text
+from .units import UNIT_NAMES, units_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,20 +47,22 @@ def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int
     Raises:
         IllegalTransformError: tiles, or Triton, cannot say the schedule (rules target, shape and rounding).
     """
-    names = Names(program, [*helper_names("triton"), *HOST_NAMES])
+    names = Names(program, [*helper_names("triton"), *HOST_NAMES, *UNIT_NAMES])
     tiles = lower_to_tiles(program, tree, lambda name: names[name], WORDS)
     kernels = [
         kernel_text(program, names, tiles, stmt, warps) for stmt in tiles.body if not isinstance(stmt, If) or stmt.body
     ]
     launches = tuple(launch for _, launch in kernels)
-    host = host_text(program, names, tiles.arrays, launches, heading)
+    units, tests = units_text(tiles.body)
+    host = host_text(program, names, tiles.arrays, launches, heading, tests)
     body = "\n\n\n".join([*(text for text, _ in kernels), host])
     elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
     functions = [pairs_text(name) for name in sorted(set(re.findall(r"\bpairs_\w+(?=\()", body)))]
     functions += [function_text(s) for s in elementary]
     helpers = runtime_text("triton", names_used("triton", "\n\n\n".join([*functions, body])))
-    whole = "\n\n\n".join(part for part in (helpers, *functions, body) if part)
-    imports = "import functools\n\n" if "functools." in whole else ""
+    whole = "\n\n\n".join(part for part in (helpers, *functions, units, body) if part)
+    found = [f"import {name}\n" for name in ("functools", "hashlib") if f"{name}." in whole]
+    imports = f"{''.join(found)}\n" if found else ""
     head = (
         f'"""The kernel {program.name} in Triton: {program.name}(..) takes and returns torch tensors."""\n\n{imports}'
     )

@@ -56,8 +56,15 @@ CHECK_APART = '''def check_apart(name, tensor, others):
             raise ValueError(f"{name} to write to shares memory with {other}")'''
 
 
-def host_text(program: Program, names: Names, arrays: Sequence[str], launches: Sequence[Launch], heading: str) -> str:
-    """The checks as functions, then the module's own function."""
+def host_text(
+    program: Program,
+    names: Names,
+    arrays: Sequence[str],
+    launches: Sequence[Launch],
+    heading: str,
+    tests: Sequence[str],
+) -> str:
+    """The checks as functions, then the module's own function. *tests*: lines that test the device."""
     body = Writer(indent=1)
     tensors = [p for p in program.parameters if p in program.tensors]
     keywords = ["out=None"] if tensors else ["out=None", 'device="cuda"']
@@ -69,6 +76,8 @@ def host_text(program: Program, names: Names, arrays: Sequence[str], launches: S
         body.line(f"device = {names[tensors[0]]}.device")
     for name in tensors:
         body.line(_check(program, names, name))
+    for line in tests:
+        body.line(line)
     for condition in _conditions(program.context):
         if condition.op == ">=" and condition.left.bare and condition.right == Affine() and tensors:
             continue  # a size by a shape, or checked as one

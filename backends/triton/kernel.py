@@ -92,6 +92,8 @@ class KernelPrinter(TilePrinter):
     def accumulated(self, stmt: Let) -> str | None:
         """`acc = acc + a @ b` in the form that matrix units take; None where it is something else."""
         value = stmt.value
+        if isinstance(value, Dot) and value.fold is not None:
+            return product_text(self, value, stmt.axes)
         if not isinstance(value, Elem) or not isinstance(value.node, Binary) or value.node.op != "+":
             return None
         old, dot = value.operands

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Program
-    from ..lower.tile import Stmt, Tiles
+    from ..lower.tile import Folded, Stmt, Tiles
     from ..naming import Names
     from .blocks import Block, Descriptor
 
@@ -71,7 +71,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     """
     chain, body = _grid(stmt)
     stores = list(dict.fromkeys(s.tensor for s in statements_of((stmt,)) if isinstance(s, Store)))
-    _require_sayable(program, tiles, stmt, body)
+    _require_sayable(program, tiles, stmt, body, warps)
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
     counts: list[Count] = []
     for loop in chain:
@@ -111,18 +111,29 @@ def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
     return chain, body
 
 
-def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt]) -> None:
+def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt], warps: int | None) -> None:
     values = list(values_of((stmt,)))
     for loop in statements_of(body):
         if isinstance(loop, For) and loop.kind == "bind":
             text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
             raise cannot(program, text, "distribute the nest, or do not bind it")
     for value in values:
+        if isinstance(value, Dot) and value.fold is not None:
+            _require_fold(program, value, value.fold, warps)
         axes = dict.fromkeys(n for v in (value, *operands(value)) for n in v.axes)
         lanes = prod(tiles.axes[n].extent for n in (axes if not isinstance(value, Dot) else value.axes))
         if lanes > LARGEST:
             text = f"a tile has {lanes} elements, and Triton takes {LARGEST} at most"
             raise cannot(program, text, "split the loops that are blocked by smaller numbers")
+
+
+def _require_fold(program: Program, value: Dot, fold: Folded, warps: int | None) -> None:
+    narrow = value.a.dtype.bits == 8
+    if narrow and warps is not None and warps < 4:
+        raise cannot(program, f"the unit that multiplies {value.a.dtype} takes 4 warps", "compile with 4 warps or more")
+    if fold.promote and not narrow:
+        text = f"Triton adds {value.a.dtype} products in the matrix unit alone, and not in parts of {fold.promote}"
+        raise cannot(program, text, "leave promote= out; 8-bit floats are what needs it")
 
 
 def _body(

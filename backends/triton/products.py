@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES
+from ..lower.refusing import cannot
 from .types import triton_type
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ...compiler.ir.dtype import DType
     from ..lower.tile import Dot, Value
     from .kernel import KernelPrinter
+
+ROWS = 64  # of a tile that wgmma multiplies
 
 
 def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: str | None = None) -> str:
@@ -28,13 +31,20 @@ def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: s
         a, b, rows, columns = b, a, columns, rows
     batch = [n for n in order if n in dot.batch]
     found = [*batch, *rows, *columns]
+    if dot.fold is not None and a.dtype.bits == 8:
+        a, b, rows, columns = _of_eight_bits(printer, dot, a, b, rows, columns)
+        found = [*rows, *columns]
     flat = max(len(rows), len(columns), len(batch), len(dot.over)) > 1
-    kind, precision = _operand_type(a.dtype, b.dtype, dot.precision)
+    kind, precision = _operand_type(a.dtype, b.dtype, dot.precision) if dot.fold is None else _folded_type(dot)
     left = _operand(printer, a, [batch, rows, dot.over], flat, kind)
     right = _operand(printer, b, [batch, dot.over, columns], flat, kind)
     words = [left, right]
     direct = found == list(order) and not flat
     words += [held] if held and direct else []
+    if dot.fold is not None:
+        start = printer.aligned(dot.fold.start, found)
+        words.append(_reshaped(printer, start, [batch, rows, columns]) if flat else start)
+        words += [f"max_num_imprecise_acc={dot.fold.promote}"] if dot.fold.promote else []
     words += [f'input_precision="{precision}"'] if precision else []
     text = f"tl.dot({', '.join(words)})"
     if flat:
@@ -47,9 +57,31 @@ def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: s
 def _operand(printer: KernelPrinter, value: Value, groups: Sequence[Sequence[str]], flat: bool, kind: DType) -> str:
     text = printer.aligned(value, [n for group in groups for n in group])
     if flat:
-        counts = [printer.lanes(group) for group in groups if group]
-        text = f"tl.reshape({text}, ({', '.join(map(str, counts))}))"
+        text = _reshaped(printer, text, groups)
     return text if value.dtype == kind else f"{text}.to({triton_type(kind)})"
+
+
+def _reshaped(printer: KernelPrinter, text: str, groups: Sequence[Sequence[str]]) -> str:
+    """A tile with each group of its axes as one."""
+    return f"tl.reshape({text}, ({', '.join(str(printer.lanes(group)) for group in groups if group)}))"
+
+
+def _of_eight_bits(
+    printer: KernelPrinter, dot: Dot, a: Value, b: Value, rows: list[str], columns: list[str]
+) -> tuple[Value, Value, list[str], list[str]]:
+    """The operands of a fold of 8-bit floats in the orientation that their own matrix unit takes: 64 rows or more.
+
+    Others are widened to f16, whose fold has other bits.
+    """
+    if dot.batch or max(printer.lanes(rows), printer.lanes(columns)) < ROWS:
+        text = f"the unit that multiplies {a.dtype} takes tiles of {ROWS} rows or columns, and no batch of them"
+        raise cannot(printer.program, text, f"split the rows or the columns by {ROWS} or more")
+    return (a, b, rows, columns) if printer.lanes(rows) >= ROWS else (b, a, columns, rows)
+
+
+def _folded_type(dot: Dot) -> tuple[DType, str]:
+    """The type of the operands of a fold, which is their own, and the precision in which they are multiplied."""
+    return dot.a.dtype, "tf32" if dot.precision == "tf32" else ""
 
 
 def _operand_type(a: DType, b: DType, precision: str) -> tuple[DType, str]:

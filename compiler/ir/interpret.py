@@ -27,6 +27,7 @@ from .expr import (
     Select,
     Unary,
 )
+from .fold import Folding, factors_of, folded, unit_of
 from .nest import definition_tree
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
@@ -38,10 +39,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from .program import Program, Tensor
+    from .program import Program, Statement, Tensor
     from .storage import Storage
 
 Number = float | int | bool
+Pair = tuple[float, float]
 
 
 class OutsideError(Exception):
@@ -64,6 +66,8 @@ class Store:
     scopes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # pyright: ignore
     # How the buffers of those are laid out: elements may share a place.
     layouts: Mapping[str, Storage] = field(default_factory=dict)  # pyright: ignore
+    # Accumulators of matrix units, in the middle of their sums.
+    foldings: dict[tuple[str, tuple[int, ...]], Folding] = field(default_factory=dict)  # pyright: ignore
 
     def _key(self, tensor: str, position: tuple[int, ...]) -> tuple[int, ...]:
         layout = self.layouts.get(tensor)
@@ -83,7 +87,21 @@ class Store:
     def write(self, tensor: str, position: tuple[int, ...], value: Number) -> None:
         key = self._key(tensor, position)
         self.faults.pop((tensor, key), None)
+        self.foldings.pop((tensor, key), None)
         self.elements[tensor][key] = value
+
+    def fold(self, statement: Statement, values: Mapping[str, int], position: tuple[int, ...], pair: Pair) -> None:
+        """One element more in the sum of a matrix unit."""
+        assert statement.reduction is not None
+        assert isinstance(statement.value, Binary)
+        order, unit = statement.reduction.order, unit_of(statement.reduction.order, statement.value.right)
+        key = (statement.tensor, self._key(statement.tensor, position))
+        kept = {n for a in statement.position for n in a.names()}
+        point = [values[n] for n in statement.iterators if n not in kept]
+        value = float(self.element(statement.tensor, position))
+        state, value = folded(self.foldings.get(key), value, point, pair, unit, order.promote)
+        self.write(statement.tensor, position, value)
+        self.foldings[key] = state
 
     def fail(self, tensor: str, position: tuple[int, ...], error: OutsideError) -> None:
         key = self._key(tensor, position)
@@ -172,6 +190,10 @@ def run_tree(store: Store, tree: Sequence[Node]) -> None:
         store.layouts = layouts
         position = tuple(a.evaluate(values) for a in statement.position)
         try:
+            if statement.folds:
+                left, right = (float(run(_value(f, values, store))) for f in factors_of(statement.value.right))  # pyright: ignore
+                store.fold(statement, values, position, (left, right))
+                return
             value = run(_value(statement.value, values, store))
         except OutsideError as error:
             # It matters only if something that matters reads this element: a branch not taken does not.

@@ -138,6 +138,11 @@ class Statement:
         return tuple(r.index for r in self.ranges)
 
     @property
+    def folds(self) -> bool:
+        """Whether a matrix unit adds an element, in an order that is a fold of its own."""
+        return self.kind == "update" and self.reduction is not None and self.reduction.order.kind == "mma"
+
+    @property
     def condition(self) -> Formula:
         """The domain as a condition on the iterators."""
         return conjunction(self.guard, *(r.formula() for r in self.ranges))

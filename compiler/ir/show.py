@@ -146,7 +146,8 @@ def element_text(tensor: str, position: Sequence[Affine]) -> str:
 
 def statement_text(statement: Statement) -> str:
     """`C.acc[i, j] = C.acc[i, j] + f32(A[i, k]) * f32(W[k, j])`."""
-    return f"{element_text(statement.tensor, statement.position)} = {expression_text(statement.value)}"
+    order = f" ({statement.reduction.order})" if statement.folds and statement.reduction else ""
+    return f"{element_text(statement.tensor, statement.position)} = {expression_text(statement.value)}{order}"
 
 
 def domains_text(program: Program) -> str:

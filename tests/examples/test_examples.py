@@ -24,6 +24,8 @@ IMAGE = ((1, 1, 1), (7, 5, 3), (16, 16, 4), (17, 17, 1), (0, 5, 2), (5, 0, 2), (
 SIZES: dict[str, dict[str, tuple[tuple[int, ...], ...]]] = {
     "matmul": {"matmul": PRODUCT, "matmul_blocks": (*PRODUCT, (3, 256, 2), (2, 257, 3), (2, 769, 1))},
     "matmul_silu": {"matmul_silu": PRODUCT},
+    "matmul_sm90": {"matmul_sm90": (*PRODUCT, (2, 129, 3))},
+    "matmul_fp8": {"matmul_fp8": (*PRODUCT, (2, 129, 3), (1, 400, 2))},
     "gated_mlp": {"gated_mlp": PRODUCT},
     "rmsnorm": {"rmsnorm": (*ROWS, (3, 1024), (2, 1025), (2, 3001)), "rmsnorm_free": (*ROWS, (2, 257))},
     "layernorm": {"layernorm": (*ROWS, (2, 257))},

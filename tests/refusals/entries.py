@@ -36,7 +36,7 @@ class Entry:
     steps: Sequence[Written]
     twin_kernel: str
     twin_text: str
-    twin: Sequence[Written] | None
+    twin: Sequence[Written]
     sizes: Mapping[str, int] = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
     whole: bool = False
 
@@ -61,7 +61,7 @@ def read_entries(rule: str) -> list[Entry]:
                 [tuple(step) for step in table["steps"]],
                 other,
                 tables["kernels"][other],
-                table.get("twin"),
+                table["twin"],
                 table.get("sizes", {}),
                 table.get("whole", False),
             )

@@ -12,7 +12,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import triton.language as tl
-from tilewright.backends.numpy.runtime import fma_f32, fma_f64, maximum, minimum
+from tilewright.backends.numpy.runtime import fma_f32, fma_f64, fold, maximum, minimum
+from tilewright.compiler.ir.dtype import DTYPES
+from tilewright.compiler.ir.fold import FAMILIES
 from triton.runtime import interpreter
 
 BUILDER = interpreter.InterpreterBuilder
@@ -52,7 +54,17 @@ def cast(self: Any, source: Any, kind: Any) -> Any:
     return handle(narrow, kind)
 
 
+# Whether products are added as the matrix units of sm_90 do it, for a kernel that asks for that.
+units: list[bool] = [False]
+
+
 def dot(self: Any, a: Any, b: Any, held: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+    if units[0]:
+        name = next(n for n, d in DTYPES.items() if d.numpy == numbers(a).dtype)
+        unit = FAMILIES["sm_90"][name]
+        facts = unit.block, max_num_imprecise_acc or 0, unit.align, unit.bits, unit.least, unit.cut
+        factors = numbers(a)[..., :, None, :], np.swapaxes(numbers(b), -1, -2)[..., None, :, :]
+        return interpreter.TensorHandle(fold(held.data, *factors, *facts), held.dtype.scalar)
     left, right = (numbers(x).astype(np.float32) for x in (a, b))
     if "TF32" in str(input_precision).upper() and a.dtype.scalar == tl.float32:
         left, right = ((x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in (left, right))

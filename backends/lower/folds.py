@@ -1,0 +1,53 @@
+"""The sums of matrix units, `mma=`, in tiles: which tiles hold whole steps of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.expr import Binary
+from ...compiler.ir.fold import unit_of
+from ...compiler.ir.quasiaffine import Affine
+from .refusing import cannot
+from .tile import Folded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.fold import Unit
+    from ...compiler.ir.program import Statement
+    from .tile import Value
+    from .values import Scene
+
+
+def unit(statement: Statement) -> Unit:
+    """The matrix unit that runs an update."""
+    assert statement.reduction is not None
+    assert isinstance(statement.value, Binary)
+    return unit_of(statement.reduction.order, statement.value.right)
+
+
+def folding(statement: Statement, scene: Scene, start: Value, reduced: Sequence[str]) -> Folded:
+    """How a product over the axes *reduced* is added to the tile *start*.
+
+    The blocks of a fold are those of the innermost index, from 0 on: a tile has to begin where one does. It may end
+    where it likes, since products with 0 change nothing.
+
+    Raises:
+        IllegalTransformError: the tile begins inside a block, or has several indices of the sum (rule target).
+    """
+    assert statement.reduction is not None
+    written = {n for a in statement.position for n in a.names()}
+    inner = [n for n in statement.iterators if n not in written][-1]
+    found, promote = unit(statement), statement.reduction.order.promote
+    whole = promote or found.block
+    place = scene.place(Affine.name(inner))
+    rest = [c for term, c in place.terms if term not in reduced]
+    own = [c for term, c in place.terms if term in reduced]
+    if len(reduced) != 1 or own != [1] or any(c % whole for c in (*rest, place.constant)):
+        text = f"a tile of {statement.name} does not begin where {whole} consecutive {inner} of the fold do"
+        hint = f"block {inner} alone of the indices that are summed, split by a multiple of {whole}"
+        raise cannot(scene.program, text, hint, statement.span)
+    if promote and scene.lanes.axes[reduced[0]].used % promote:
+        text = f"a tile of {statement.name} ends inside the {promote} elements that are added in f32"
+        raise cannot(scene.program, text, f"split {inner} by a multiple of {promote}", statement.span)
+    return Folded(start, found, promote)
