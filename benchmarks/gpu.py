@@ -59,6 +59,17 @@ TEXTS = {
         Y[n, h, w, o] = bf16(allow reassociate in sum(r in 0..3, s in 0..3, c)
                              f32(X[n, h + r - 1, w + s - 1, c] else 0) * f32(F[r, s, c, o]))
     }""",
+    "matmul_sm90": """kernel matmul_sm90(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
+        C[i, j] = bf16(sum(k, mma=sm_90) f32(A[i, k]) * f32(W[k, j]))
+        Y[i, j] = bf16(silu(f32(C[i, j])))
+    }""",
+    "quantised": """kernel quantised(X: bf16[M, K], W: f8e4m3[N, K], ws: f32[N]) -> (Y: bf16[M, N]) where K <= 4096 {
+        amax[i] = max(k) abs(f32(X[i, k]))
+        sc[i] = 1 if amax[i] <= 0 else amax[i] / 448
+        Xq[i, k] = sat f8e4m3(f32(X[i, k]) / sc[i])
+        C[i, j] = sum(k, mma=sm_90, promote=128) f32(Xq[i, k]) * f32(W[j, k])
+        Y[i, j] = bf16(C[i, j] * sc[i] * ws[j])
+    }""",
     "contraction": """kernel contraction(X: bf16[NA, NK, NL, NB], Y: bf16[NL, NK, NC]) -> (T: f32[NA, NB, NC]) {
         T[a, b, c] = allow reassociate in sum(k, l) f32(X[a, k, l, b]) * f32(Y[l, k, c])
     }""",
@@ -116,6 +127,13 @@ def contracted(X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     return torch.einsum("aklb,lkc->abc", X, Y).float()
 
 
+def quantised(X: torch.Tensor, W: torch.Tensor, ws: torch.Tensor) -> torch.Tensor:
+    amax = X.float().abs().amax(1, keepdim=True)
+    sc = torch.where(amax <= 0, 1.0, amax / 448)
+    Xq = (X.float() / sc).clamp(-448, 448).to(torch.float8_e4m3fn)
+    return torch._scaled_mm(Xq, W.t(), scale_a=sc, scale_b=ws[None, :], out_dtype=torch.bfloat16)
+
+
 def with_compile(function: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
     return {
         "torch": function,
@@ -146,6 +164,18 @@ def cases() -> list[Case]:
                 {"torch": silu_after},
             )
         )
+        if rows in (16, 1024, 8192):
+            # The order of the matrix units as a definition, against the same order as a permission.
+            warps = 8 if sizes is small else None
+            strict, free = (compiled(name, sizes, warps) for name in ("matmul_sm90", "matmul_silu"))
+            inputs = lambda rows=rows: (normal(rows, 4096), normal(4096, 12288, scale=0.02))  # noqa: E731
+            found.append(Case(f"mma=sm_90 M={rows}", inputs, strict, {"ours, permitted": free}))
+    inputs = lambda: (  # noqa: E731
+        normal(4096, 4096),
+        normal(1536, 4096, dtype=torch.float8_e4m3fn),
+        normal(1536, dtype=torch.float32).abs() + 0.5,
+    )
+    found.append(Case("quantised", inputs, compiled("quantised"), with_compile(quantised)))
     for rows in (1, 1024, 7239):
         inputs = lambda rows=rows: (normal(rows, 12288), normal(rows, 12288))  # noqa: E731
         found.append(Case(f"silu_mul M={rows}", inputs, compiled("silu_mul"), with_compile(gated)))

@@ -106,6 +106,52 @@ def compared_example(name: str) -> tuple[str, int, str | None]:
     return name, total, None
 
 
+def compared_fold(kind: str) -> tuple[str, int, str | None]:
+    """(type of the factors, elements, what differs) of sums by matrix units: for few rows and many, tiles of every
+    shape against each other, and some rows, and words of every kind, against the definition."""
+    import tilewright as tw
+
+    name, _, promote = kind.partition(" ")
+    wide = "" if name == "f32" else "f32"
+    (kernel,) = tw.parse(f"""kernel f(A: {name}[M, K], W: {name}[K, N]) -> (C: f32[M, N]) {{
+        C[i, j] = sum(k, mma=sm_90{", promote=128" if promote else ""}) {wide}(A[i, k]) * {wide}(W[k, j])
+    }}""").values()
+    dtype = kernel.program.tensors["A"].dtype.numpy
+    random = np.random.default_rng(1)
+    differing = module(ROOT / "tests" / "backends" / "operations.py").differing
+
+    def spread(*shape: int) -> Any:
+        values = random.standard_normal(shape) * np.exp2(random.integers(-5, 6, shape))
+        return values.astype(np.float32).astype(dtype)
+
+    def words(*shape: int) -> Any:
+        return random.integers(0, 256, (*shape, dtype.itemsize), np.uint8).view(dtype)[..., 0]
+
+    A, W, B, V = spread(8192, 1040), spread(1040, 272), words(64, 96), words(96, 48)
+    if name == "f32":
+        # Which NaN it is, is not defined, but to the units some are infinities.
+        B, V = (np.where(np.isnan(x), np.float32(np.nan), x) for x in (B, V))
+    with np.errstate(all="ignore"):
+        some, special = kernel(A[:48], W), kernel(B, V)
+    whole, total = None, 0
+    try:
+        for rows, columns in ((16, 128), (64, 16), (64, 64), (128, 128), (128, 256)):
+            made = tw.compile(kernel, tw.gpu_schedule(kernel, tw.Sizes(rows, columns, stages=3)), target="triton")
+            for count in (1, 7, 16, 100, 1024, 8192):
+                got = off_gpu(made(on_gpu(A[:count]), on_gpu(W)))
+                whole = got if whole is None or len(got) > len(whole) else whole
+                total += got.size
+                both = ((some[:count], got[: len(some)]), (whole[:count], got))
+                if any(differing(want, found).any() for want, found in both):
+                    return kind, total, f"tiles of {rows} x {columns}, {count} rows"
+            total += special.size
+            if differing(special, off_gpu(made(on_gpu(B), on_gpu(V)))).any():
+                return kind, total, f"tiles of {rows} x {columns}, words of every kind"
+    except Exception as error:
+        return kind, total, f"{type(error).__name__}: {str(error)[:300]}"
+    return kind, total, None
+
+
 def main() -> None:
     names = list(module(ROOT / "tests" / "backends" / "operations.py").bodies())
     start = time.time()
@@ -116,6 +162,10 @@ def main() -> None:
         for run in pool.imap_unordered(compared_example, list(examples()), chunksize=1):
             runs.append(run)
             print(f"{time.time() - start:6.1f} s  {run[0]}: {run[2] or 'as defined'}", file=sys.stderr, flush=True)
+        kinds = ["bf16", "f16", "f32", "f8e4m3", "f8e5m2", "f8e4m3 promote", "f8e5m2 promote"]
+        folds = pool.map(compared_fold, kinds, chunksize=1)
+    for kind, count, text in folds:
+        print(f"sums of matrix units, {kind}: {count} elements, {text or 'as defined'}")
     print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
     for name, _, text in runs:
         if text is not None:
@@ -133,6 +183,7 @@ def main() -> None:
         "operations": len(found),
         "elements": elements,
         "differing": failed,
+        "folds": {kind: {"elements": count, "differing": text} for kind, count, text in folds},
         "runs": len(runs),
         "runs_differing": {name: text for name, _, text in runs if text is not None},
     }

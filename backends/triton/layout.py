@@ -49,6 +49,12 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
     inner = line[start + 1 : end]
     parts = _parts(inner)
     pad = " " * (indent + 4)
+    if len(parts) == 1 and not inner.endswith(","):
+        # Brackets hold it already: it needs none of its own, and its operands no further ones.
+        whole = _bare(parts[0])
+        parts = [whole] if len(pad) + len(whole) <= width else _operands(whole) or [whole]
+        middle = [piece for part in parts for piece in broken(f"{pad}{part}", width)]
+        return [line[: start + 1], *middle, *broken(f"{' ' * indent}{line[end:]}", width)]
     called = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_])")
     comma = "," if called or len(parts) > 1 else ""
     middle = [piece for part in parts for piece in broken(f"{pad}{part}{comma}", width)]
@@ -63,13 +69,33 @@ def _chain(line: str) -> list[str] | None:
     head, equals = "", re.match(r"\w+ ?= ?", text)
     if equals is not None:
         head, text = equals.group(), text[equals.end() :]
+    parts = _operands(text)
+    if not parts or (not head and not end and text.startswith("if ")):
+        return None
+    return [f"{' ' * indent}{head}(", *(f"{' ' * (indent + 4)}{part}" for part in parts), f"{' ' * indent}){end}"]
+
+
+def _operands(text: str) -> list[str]:
+    """The operands of a chain of one operator, which leads each but the first; none where it is something else.
+
+    What the first operand chains by the same operator goes on: operators group from the left.
+    """
     for operators in ((" & ", " | "), (" + ", " - "), (" * ", " / ")):
         parts = _split(text, operators)
         if len(parts) > 1:
-            inner = [f"{' ' * (indent + 4)}{part}" for part in parts]
-            bare = not head and not end and text.startswith("if ")
-            return None if bare else [f"{' ' * indent}{head}(", *inner, f"{' ' * indent}){end}"]
-    return None
+            words = _split(first := _bare(parts[0]), (" ",))
+            alike = len(words) > 1 and all(f" {word} " in operators for word in words[1::2])
+            return [*(_operands(first) if alike else parts[:1]), *parts[1:]]
+    return []
+
+
+def _bare(text: str) -> str:
+    """The text without brackets around all of it."""
+    while text.startswith("(") and _closing(text, 0) == len(text) - 1:
+        if len(_parts(text[1:-1])) != 1 or text.endswith(",)"):
+            break
+        text = text[1:-1]
+    return text
 
 
 def _split(text: str, operators: tuple[str, ...]) -> list[str]:
@@ -77,7 +103,7 @@ def _split(text: str, operators: tuple[str, ...]) -> list[str]:
     parts, depth, last = list[str](), 0, 0
     for position, letter in enumerate(text):
         depth += (letter in "([") - (letter in ")]")
-        if depth == 0 and text[position : position + 3] in operators:
+        if depth == 0 and text.startswith(operators, position):
             parts.append(text[last:position].strip())
             last = position + 1
     return [*parts, text[last:].strip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 import tilewright as tw
 from tilewright.backends.triton import host, launch
 from tilewright.backends.triton.emit import emit_triton
+from tilewright.backends.triton.layout import broken
 from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
 
@@ -56,6 +58,27 @@ def test_long_lines_mean_what_they_mean_in_one(name: str, monkeypatch: pytest.Mo
     for place in (launch, host):
         monkeypatch.setattr(place, "broken", lambda line: [line])
     assert ast.dump(ast.parse(module())) == ast.dump(ast.parse(normal))
+
+
+LONG = {
+    "a chain in brackets of its own": "y = ((((A * f(B, C)[:, None])) * D[None, :])).to(t)",
+    "another operator inside": "y = (((A + B) * C * D)).to(t)",
+    "an operand that groups from the right": "y = f((A - (B - C)) - D, 2)",
+    "a comparison": "y = ((A * B < C) * D)",
+    "a choice": "y = (A - B if C else D) - A",
+    "signs": "y = (A - -B + C) - D",
+    "a tuple of one": "y = f((A - B,))",
+    "operators of one rank": "y = (A // B * C) * D",
+    "a keyword": "f(mask=(A & B) & (C | D))",
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_broken_lines_mean_what_they_mean_in_one(what: str) -> None:
+    line = "    " + re.sub("[A-D]", lambda name: name.group() * 40, LONG[what])
+    pieces = broken(line)
+    assert len(pieces) > 2
+    assert ast.dump(ast.parse("\n".join(p[4:] for p in pieces))) == ast.dump(ast.parse(line.strip()))
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
