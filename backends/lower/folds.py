@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.expr import Binary
-from ...compiler.ir.fold import unit_of
+from ...compiler.ir.fold import added, unit_of
 from ...compiler.ir.quasiaffine import Affine
 from .refusing import cannot
 from .tile import Folded
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 def unit(statement: Statement) -> Unit:
     """The matrix unit that runs an update."""
     assert statement.reduction is not None
-    assert isinstance(statement.value, Binary)
-    return unit_of(statement.reduction.order, statement.value.right)
+    return unit_of(statement.reduction.order, added(statement.value))
 
 
 def folding(statement: Statement, scene: Scene, start: Value, reduced: Sequence[str]) -> Folded:

@@ -108,12 +108,11 @@ def cleared(value: Value, condition: Formula, known: Known) -> Value:
     return Where(condition, value, Full(_plain(0, value.dtype), (), value.dtype), value.axes, value.dtype)
 
 
-def finite(value: Value, over: tuple[str, ...], known: Known) -> Value:
-    """The value with zeros in lanes along *over* that are not loaded: they hold anything, also what is not finite."""
-    open_ = [load for load in loads(value) if load.fill is None]
-    parts = [p for load in open_ for p in parts_of(load.mask) if names_in(p) & set(over)]
-    for part in dict.fromkeys(parts):
-        value = cleared(value, part, known)
+def finite(value: Value, used: Formula, over: tuple[str, ...], known: Known) -> Value:
+    """The value with zeros in lanes along *over* that are never *used*: they hold anything, also what is not finite."""
+    for part in parts_of(used):
+        if names_in(part) & set(over):
+            value = cleared(value, part, known)
     return value
 
 

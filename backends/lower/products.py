@@ -133,8 +133,8 @@ def as_dot(
                 scene.program, text, "allow finite, if no such value is infinite or NaN", statement.span, "rounding"
             )
         leans |= set() if in_a and in_b else {"finite"}
-        a = cleared(a, part, known) if in_a else finite(a, reduced, known)
-        b = cleared(b, part, known) if in_b else finite(b, reduced, known)
+        a = cleared(a, part, known) if in_a else finite(a, scene.lanes_where(a.axes), reduced, known)
+        b = cleared(b, part, known) if in_b else finite(b, scene.lanes_where(b.axes), reduced, known)
     batch = tuple(n for n in scene.lanes_of if n in kept and n in a.axes and n in b.axes)
     axes = tuple(n for n in scene.lanes_of if n in kept)
     precision = "exact" if exact else "tf32" if statement.folds or "tf32" in allowed else "ieee"

@@ -52,6 +52,12 @@ _SM_90 = {
 FAMILIES = {"sm_90": _SM_90}
 
 
+def added(value: Expr) -> Expr:
+    """The product in an update of an `mma=` sum, which is `total + product`."""
+    assert isinstance(value, Binary)
+    return value.right
+
+
 def factors_of(element: Expr) -> tuple[Expr, Expr]:
     """What an `mma=` sum multiplies: the narrow values themselves, or two f32."""
     product = _bare(element)

@@ -27,7 +27,7 @@ from .expr import (
     Select,
     Unary,
 )
-from .fold import Folding, factors_of, folded, unit_of
+from .fold import Folding, added, factors_of, folded, unit_of
 from .nest import definition_tree
 from .scalar import binary, cast, compare, fma, round_to, unary
 from .trampoline import Deep, run
@@ -93,8 +93,7 @@ class Store:
     def fold(self, statement: Statement, values: Mapping[str, int], position: tuple[int, ...], pair: Pair) -> None:
         """One element more in the sum of a matrix unit."""
         assert statement.reduction is not None
-        assert isinstance(statement.value, Binary)
-        order, unit = statement.reduction.order, unit_of(statement.reduction.order, statement.value.right)
+        order, unit = statement.reduction.order, unit_of(statement.reduction.order, added(statement.value))
         key = (statement.tensor, self._key(statement.tensor, position))
         kept = {n for a in statement.position for n in a.names()}
         point = [values[n] for n in statement.iterators if n not in kept]
@@ -191,7 +190,7 @@ def run_tree(store: Store, tree: Sequence[Node]) -> None:
         position = tuple(a.evaluate(values) for a in statement.position)
         try:
             if statement.folds:
-                left, right = (float(run(_value(f, values, store))) for f in factors_of(statement.value.right))  # pyright: ignore
+                left, right = (float(run(_value(f, values, store))) for f in factors_of(added(statement.value)))
                 store.fold(statement, values, position, (left, right))
                 return
             value = run(_value(statement.value, values, store))

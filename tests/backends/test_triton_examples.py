@@ -76,6 +76,12 @@ ODD: dict[str, tuple[str, dict[str, int]]] = {
             Y[i, j] = allow reassociate in sum(k in 0..i + 1) f32(A[i, k]) * f32(B[k, j])
         }""",
         {"N": 5, "M": 4}),
+    "a triangle in a wider matrix": (
+        """kernel f(A: bf16[M, K], B: bf16[K, N]) -> (Y: f32[M, N]) where K >= M {
+            allow reassociate, finite
+            Y[i, j] = sum(k in 0..i + 1) f32(A[i, k]) * f32(B[k, j])
+        }""",
+        {"M": 5, "K": 9, "N": 4}),
     "scalars of every kind": (
         """kernel f(X: f32[N], a: f64, b: bf16, c: i64, d: bool, e: f16) -> (Y: f64[N]) {
             Y[i] = (f64(X[i]) * a + f64(b) + f64(c) + f64(e)) if d else 0

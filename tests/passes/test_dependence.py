@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir import interpret as interpreter
+from tilewright.compiler.ir.fold import added, factors_of
 from tilewright.compiler.ir.nest import definition_tree
 from tilewright.passes.dependence import dependences, time_maps
 
@@ -136,13 +137,17 @@ def test_times_are_distinct_and_in_the_order_of_the_interpreter(name: str, monke
     program = KERNELS[name]
     maps = time_maps(program, definition_tree(program))
     assert set(maps) == {s.name for s in program.statements}
-    statements = {id(s.value): s for s in program.statements}
+    # What is computed first of each statement: of a matrix unit's sum, one factor, and then the other.
+    factors = {s.name: factors_of(added(s.value)) for s in program.statements if s.folds}
+    statements = {id(factors[s.name][0] if s.folds else s.value): s for s in program.statements}
+    others = {id(right) for _, right in factors.values()}
     assert len(statements) == len(program.statements)
     ran: list[Instance] = []
 
     def record(node: Expr, values: Mapping[str, int], _: object) -> Generator[Any, Any, int]:
-        statement = statements[id(node)]
-        ran.append((statement.name, tuple(values[n] for n in statement.iterators)))
+        if id(node) not in others:
+            statement = statements[id(node)]
+            ran.append((statement.name, tuple(values[n] for n in statement.iterators)))
         return 0
         yield
 
