@@ -89,12 +89,14 @@ def test_a_row_has_the_same_bits_in_every_batch() -> None:
 def test_products_run_on_the_unit_of_their_type(kind: str) -> None:
     """For few rows, too: 8-bit floats would be widened, and have other bits, if they did not change sides."""
     for tile in TILES[:2]:
-        (found,) = tw.compile(kernel_of(kind), in_tiles(kernel_of(kind), *tile), "triton").capacity(90)
-        assert found.fits
-        assert found.spilled == 0
-        assert found.instructions["wgmma"] > 0 or (tile[0] < 64 and DTYPES[kind].bits > 8)
-        assert found.instructions["wgmma"] == 0 or found.instructions["mma"] == 0
-        assert found.instructions["tma_load"] > 0
+        made = tw.compile(kernel_of(kind), in_tiles(kernel_of(kind), *tile), "triton")
+        for aligned in (True, False):
+            (found,) = made.capacity(90, aligned=aligned)
+            assert found.fits
+            assert found.spilled == 0
+            assert found.instructions["wgmma"] > 0 or (tile[0] < 64 and DTYPES[kind].bits > 8)
+            assert found.instructions["wgmma"] == 0 or found.instructions["mma"] == 0
+            assert (found.instructions["tma_load"] > 0) == aligned
 
 
 @pytest.mark.parametrize("kind", UNITS)
