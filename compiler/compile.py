@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -85,10 +85,20 @@ class CompiledKernel:
         Raises:
             ValueError: the target is not triton.
             ImportError: there is no Triton.
+            RuntimeError: Triton does not compile a kernel for that architecture.
         """
         if self.target != "triton":
             raise ValueError(f"the target {self.target} compiles no kernels for a GPU")
         return capacities(self.source, self.kernel.name, self.launches, arch, aligned)
+
+    def certified(self, arch: int = 90, *, aligned: bool = True) -> Certificate | None:
+        """The certificate, with what each Triton kernel takes of a multiprocessor of an architecture.
+
+        Raises:
+            ValueError, ImportError, RuntimeError: as `capacity`.
+        """
+        facts = tuple(map(str, self.capacity(arch, aligned=aligned)))
+        return replace(self.certificate, capacity=facts) if self.certificate is not None else None
 
     def as_torch_op(self, name: str) -> Any:
         """The kernel as an operation of torch, by a name such as `mine::softmax`, for use inside torch.compile.

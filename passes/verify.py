@@ -35,7 +35,8 @@ class Certificate:
     """What was proved of a placed program, for which sizes, and which permissions it leans on.
 
     *differences*: what the equations compute otherwise than the kernel's, and by which permission. *reordered*: whether
-    the updates of some sum run in an order that the loops decide, and not the equations.
+    the updates of some sum run in an order that the loops decide, and not the equations. *capacity*: what the kernels
+    of a target take of a machine, a line for each, where that was asked for.
     """
 
     proved: tuple[str, ...]
@@ -43,6 +44,7 @@ class Certificate:
     permissions: tuple[str, ...]
     differences: tuple[Difference, ...] = ()
     reordered: bool = False
+    capacity: tuple[str, ...] = ()
 
 
 def verify(program: Program, tree: Sequence[Node], original: Program | None = None) -> Certificate:

@@ -47,6 +47,13 @@ class Capacity:
         """Whether the program can be started at all: its shared memory is within the limit of the architecture."""
         return self.shared <= SHARED_LIMIT[self.arch]
 
+    def __str__(self) -> str:
+        """`softmax_y_kernel on sm_90: 16 warps, 40 registers a thread, 64 bytes shared, nothing spilled`."""
+        spilled = f"{self.spilled:,} bytes of a thread spilled" if self.spilled else "nothing spilled"
+        fits = "" if self.fits else f", which are more than the {SHARED_LIMIT[self.arch]:,} that there are"
+        taken = f"{self.warps} warps, {self.registers} registers a thread, {self.shared:,} bytes shared{fits}"
+        return f"{self.kernel} on sm_{self.arch}: {taken}, {spilled}"
+
 
 def capacities(source: str, name: str, launches: Sequence[Launch], arch: int, aligned: bool) -> tuple[Capacity, ...]:
     """The capacity of each kernel of a module, compiled by Triton for an architecture (80, 90, ..).
@@ -80,9 +87,13 @@ def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capaci
     divisible = [n for n, t in launch.arguments if aligned and (t.startswith("*") or (t == "i32" and n not in counts))]
     attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in divisible}
     options = {"num_warps": launch.warps, "num_stages": launch.stages, "enable_fp_fusion": False}
-    made: Any = triton.compile(
-        ASTSource(function, signature, constants, attributes), target=GPUTarget("cuda", arch, 32), options=options
-    )
+    text = ASTSource(function, signature, constants, attributes)
+    try:
+        made: Any = triton.compile(text, target=GPUTarget("cuda", arch, 32), options=options)
+    except triton.TritonError as error:
+        # The last line says what; those before it show where.
+        what = str(error).strip().splitlines()[-1]
+        raise RuntimeError(f"Triton does not compile {launch.name} for sm_{arch}: {what}") from None
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "kernel.cubin"
         cubin.write_bytes(made.asm["cubin"])

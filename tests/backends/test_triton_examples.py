@@ -157,6 +157,23 @@ def test_products_are_compiled_to_matrix_instructions(name: str, arch: int) -> N
         assert copies > 0, "the loop is pipelined"
 
 
+def test_a_certificate_takes_what_the_kernels_take() -> None:
+    made = compiled("matmul_silu")
+    assert made.certificate is not None
+    assert made.certificate.capacity == ()
+    certified = made.certified(90)
+    assert certified is not None
+    assert certified.proved == made.certificate.proved
+    (line,) = certified.capacity
+    assert line.startswith("matmul_silu_y_kernel on sm_90: 8 warps, ")
+    assert line.endswith(" bytes shared, nothing spilled")
+
+
+def test_what_an_architecture_does_not_have_is_said() -> None:
+    with pytest.raises(RuntimeError, match=r"Triton does not compile matmul_fp8_y_kernel for sm_80: .*fp8e4nv"):
+        compiled("matmul_fp8").capacity(80)
+
+
 def test_lanes_of_a_single_number_are_refused() -> None:
     """No nest holds all that touches them; with rows there is one (cross_entropy)."""
     (kernel,) = tw.parse("kernel f(X: f64[N]) -> (Y: f64) { Y = sum(i, lanes=4) X[i] }").values()
