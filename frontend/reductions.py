@@ -146,7 +146,7 @@ def _order(node: s.Reduction, options: list[s.Option], scope: Scope) -> Order:
             raise Fault(option.at, "a reduction has one order", f"keep {order.kind}= or {kind}=")
         if kind == "mma":
             if not isinstance(option.value, s.Name) or option.value.text not in FAMILIES:
-                raise Fault(option.value.at, "mma= names a chip family", f"one of {', '.join(FAMILIES)}")
+                raise Fault(option.value.at, "mma= names a chip family", f"write mma={' or mma='.join(FAMILIES)}")
             order = Order("mma", family=option.value.text)
             continue
         size = _size(option, scope)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.fold import added, unit_of
+from ...compiler.ir.expr import Index, postorder
+from ...compiler.ir.fold import added, factors_of, unit_of
 from ...compiler.ir.quasiaffine import Affine
 from .refusing import cannot
 from .tile import Folded
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...compiler.ir.fold import Unit
-    from ...compiler.ir.program import Statement
+    from ...compiler.ir.program import Program, Statement
+    from ...passes.refusal import IllegalTransformError
     from .tile import Value
     from .values import Scene
 
@@ -22,6 +24,33 @@ def unit(statement: Statement) -> Unit:
     """The matrix unit that runs an update."""
     assert statement.reduction is not None
     return unit_of(statement.reduction.order, added(statement.value))
+
+
+def one_at_a_time(program: Program, statement: Statement) -> IllegalTransformError:
+    """The refusal of a sum whose index is a loop and no axis."""
+    if not all(_own_indices(statement)):
+        return no_product(program, statement)
+    text = f"{statement.name} adds one element at a time, and a matrix unit adds many"
+    return cannot(program, text, "split the loop over the innermost index by 64, and block it", statement.span)
+
+
+def no_product(program: Program, statement: Statement) -> IllegalTransformError:
+    """The refusal of a sum that is no product of rows and columns, or whose rows or columns are no axes."""
+    text = f"{statement.name} is the sum of a matrix unit, and its tile no product of rows and columns"
+    remedy = "block an index of each factor, and the one they share"
+    if not all(_own_indices(statement)):
+        remedy = "call the definition, in NumPy; or write the sum with lanes="
+    return cannot(program, text, remedy, statement.span)
+
+
+def _own_indices(statement: Statement) -> tuple[set[str], set[str]]:
+    """The indices of the result that one factor alone has, and those that the other has."""
+    written = {n for a in statement.position for n in a.names()}
+    first, second = (
+        {n for node in postorder(factor) if isinstance(node, Index) for n in node.affine.names()} & written
+        for factor in factors_of(added(statement.value))
+    )
+    return first - second, second - first
 
 
 def folding(statement: Statement, scene: Scene, start: Value, reduced: Sequence[str]) -> Folded:

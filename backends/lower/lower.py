@@ -21,7 +21,7 @@ from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Leaf, Loop, Node, leaves
 from .check import check_lanes
 from .fills import with_fills
-from .folds import folding
+from .folds import folding, no_product, one_at_a_time
 from .lanes import Lanes, find_lanes, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
@@ -192,8 +192,7 @@ def _statement(work: _Work, statement: Statement, scene: Scene) -> Let | Store:
     kept = scene.axes_in(*target)
     reduced = tuple(a for a in scene.lanes_of if a not in kept)
     if statement.folds and not reduced:
-        text = f"{statement.name} adds one element at a time, and a matrix unit adds many"
-        raise cannot(scene.program, text, "split the loop over the innermost index by 64, and block it", statement.span)
+        raise one_at_a_time(scene.program, statement)
     value = _reduced(work, statement, scene, reduced) if reduced else value_of(statement.value, scene)
     if dims is None:
         mask = scene.lanes_where(kept)
@@ -228,8 +227,7 @@ def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str
     dot = as_dot(element, scene, reduced, missing, known, statement)
     if statement.folds:
         if dot is None:
-            text = f"{statement.name} is the sum of a matrix unit, and its tile no product of rows and columns"
-            raise cannot(program, text, "block an index of each factor, and the one they share", statement.span)
+            raise no_product(program, statement)
         return replace(dot, fold=folding(statement, scene, old, reduced))
     if dot is not None:
         added = Binary("+", held, element, dot.dtype) if isinstance(combine, Call) else combine

@@ -158,6 +158,15 @@ def test_one_element_at_a_time_is_refused() -> None:
         tw.compile(kernel, schedule, "tiles")
 
 
+def test_a_sum_without_rows_or_columns_is_one_of_numpy() -> None:
+    text = "kernel f(A: bf16[K], B: bf16[K]) -> (c: f32) { c = sum(k, mma=sm_90) f32(A[k]) * f32(B[k]) }"
+    (kernel,) = tw.parse(text).values()
+    with pytest.raises(tw.IllegalTransformError, match=r"no product of rows and columns[\s\S]*call the definition"):
+        tw.compile(kernel, target="triton")
+    ones = np.ones(40, DTYPES["bf16"].numpy)
+    assert kernel(ones, ones) == 40
+
+
 def test_lanes_are_taken_in_their_order() -> None:
     """Block loops that hold one another run in the order of their nest: the parts of k may not change places."""
     kernel = kernel_of("bf16")
