@@ -75,7 +75,7 @@ LONG = {
 
 @pytest.mark.parametrize("what", LONG)
 def test_broken_lines_mean_what_they_mean_in_one(what: str) -> None:
-    line = "    " + re.sub("[A-D]", lambda name: name.group() * 40, LONG[what])
+    line = "    " + re.sub("[A-D]", lambda name: name.group() * 50, LONG[what])
     pieces = broken(line)
     assert len(pieces) > 2
     assert ast.dump(ast.parse("\n".join(p[4:] for p in pieces))) == ast.dump(ast.parse(line.strip()))
