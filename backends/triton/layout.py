@@ -56,7 +56,7 @@ def broken(line: str, width: int = WIDTH) -> list[str]:
         middle = [piece for part in parts for piece in broken(f"{pad}{part}", width)]
         return [line[: start + 1], *middle, *broken(f"{' ' * indent}{line[end:]}", width)]
     called = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_])")
-    comma = "," if called or len(parts) > 1 else ""
+    comma = "," if called or len(parts) > 1 or inner.endswith(",") else ""
     middle = [piece for part in parts for piece in broken(f"{pad}{part}{comma}", width)]
     return [line[: start + 1], *middle, *broken(f"{' ' * indent}{line[end:]}", width)]
 
