@@ -43,11 +43,15 @@ def no_product(program: Program, statement: Statement) -> IllegalTransformError:
     return cannot(program, text, remedy, statement.span)
 
 
+def _written(statement: Statement) -> set[str]:
+    """The indices of the result."""
+    return {n for a in statement.position for n in a.names()}
+
+
 def _own_indices(statement: Statement) -> tuple[set[str], set[str]]:
     """The indices of the result that one factor alone has, and those that the other has."""
-    written = {n for a in statement.position for n in a.names()}
     first, second = (
-        {n for node in postorder(factor) if isinstance(node, Index) for n in node.affine.names()} & written
+        {n for node in postorder(factor) if isinstance(node, Index) for n in node.affine.names()} & _written(statement)
         for factor in factors_of(added(statement.value))
     )
     return first - second, second - first
@@ -63,8 +67,7 @@ def folding(statement: Statement, scene: Scene, start: Value, reduced: Sequence[
         IllegalTransformError: the tile begins inside a block, or has several indices of the sum (rule target).
     """
     assert statement.reduction is not None
-    written = {n for a in statement.position for n in a.names()}
-    inner = [n for n in statement.iterators if n not in written][-1]
+    inner = [n for n in statement.iterators if n not in _written(statement)][-1]
     found, promote = unit(statement), statement.reduction.order.promote
     whole = promote or found.block
     place = scene.place(Affine.name(inner))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...compiler.ir.fold import Unit
     from ..lower.tile import Stmt
 
-UNIT_NAMES = ("hashlib", "unit_words", "unit_kernel", "require_unit", "unit")
+UNIT_NAMES = ("hashlib", "unit_words", "unit_kernel", "require_unit")
 
 WORDS = '''def unit_words(seed, bits, fraction):
     """64 lines of 64 floats, as words. Exponents spread wider every 16 lines, of which the last holds subnormals; in

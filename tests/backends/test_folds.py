@@ -140,15 +140,16 @@ def test_what_no_matrix_unit_does_is_refused(what: str) -> None:
 
 
 def test_parts_of_wide_factors_are_refused_on_a_gpu_alone() -> None:
-    text = """kernel f(A: bf16[M, K], W: bf16[K, N]) -> (C: f32[M, N]) {{
-        C[i, j] = sum(k, {}) f32(A[i, k]) * f32(W[k, j])
-    }}"""
-    (kernel,) = tw.parse(text.format("mma=sm_90, promote=64")).values()
-    schedule = tw.gpu_schedule(kernel)
-    with pytest.raises(tw.IllegalTransformError):
+    text = """kernel f(A: bf16[M, K], W: bf16[K, N]) -> (Y: f32[M, N]) {
+        C[i, j] = sum(k, mma=sm_90, promote=64) f32(A[i, k]) * f32(W[k, j])
+        Y[i, j] = C[i, j] + 1
+    }"""
+    kernel = tw.parse(text)["f"]
+    schedule = in_tiles(kernel, 64, 16, 64)
+    with pytest.raises(tw.IllegalTransformError, match="Triton adds bf16 products in the matrix unit alone"):
         tw.compile(kernel, schedule, "triton")
-    (twin,) = tw.parse(text.format("mma=sm_90")).values()
-    assert "tl.dot(" in tw.compile(twin, target="triton").source
+    given = arguments(kernel, 5, 200, 7)
+    assert same_bits(tw.compile(kernel, schedule, "tiles")(**given), kernel(**given))
 
 
 def test_one_element_at_a_time_is_refused() -> None:
