@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.elementary import FUNCTIONS
+from ..compiler.ir.elementary import SEQUENCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ _TAKEN = frozenset(
         *(*keyword.kwlist, *keyword.softkwlist, *dir(builtins)),
         *("np", "ml_dtypes", "re", "annotations", "tl", "torch", "triton"),
     )
-) | frozenset(f"{f}_{t}" for f in FUNCTIONS for t in ("f32", "f64"))
+) | frozenset(f"{f}_{t}" for f, t in SEQUENCES)
 
 
 class Names:

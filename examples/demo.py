@@ -8,7 +8,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import tilewright as tw
-from tilewright.compiler.bits import digest, same_bits
+from tilewright.compiler.ir.bits import digest, same_bits
 
 HERE = Path(__file__).parent
 

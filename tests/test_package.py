@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.bits import digest
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import digest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -79,7 +79,7 @@ INSTALLED = """
 import sys, pathlib
 import numpy as np
 import tilewright as tw
-from tilewright.compiler.bits import digest
+from tilewright.compiler.ir.bits import digest
 from tilewright.compiler.inputs import random_inputs
 assert pathlib.Path(tw.__file__).is_relative_to(sys.prefix), tw.__file__
 kernel = tw.load("matmul_silu.tx")["matmul_silu"]

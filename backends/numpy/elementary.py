@@ -33,6 +33,8 @@ class _Numpy(SequencePrinter):
         "select": "np.where({}, {}, {})",
         "clamp_above": "np.where({0} > {1}, {1}, {0})",
         "clamp_below": "np.where({0} < {1}, {1}, {0})",
+        "fmin": "np.fmin({}, {})",
+        "fmax": "np.fmax({}, {})",
     }
     methods: ClassVar[Mapping[str, str]] = {
         "bits": "{}.view(np.{word})",

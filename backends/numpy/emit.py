@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ...compiler.ir.dtype import DTYPES
-from ...compiler.ir.elementary import FUNCTIONS, sequence
+from ...compiler.ir.elementary import SEQUENCES, sequence
 from ...compiler.ir.expr import Read, postorder
 from ...compiler.ir.nest import loop_variable
 from ...compiler.ir.program import Nested, Program, Shared, Stage, stages_of
@@ -127,7 +127,7 @@ def _emit_shared(
 
 
 def module_text(program: Program, names: Names, body: str) -> str:
-    elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
+    elementary = [sequence(f, DTYPES[t]) for f, t in SEQUENCES if re.search(rf"\b{f}_{t}\(", body)]
     functions = "\n\n\n".join(function_text(s) for s in elementary)
     used = names_used("numpy", f"{functions}\n\n\ndef body():\n{body}\n")
     helpers = runtime_text("numpy", used)

@@ -207,30 +207,35 @@ class _Printer(TilePrinter):
         return f"fold({start}, {left}, {right}, {facts})"
 
     def operation(self, value: Elem) -> str:
-        node = value.node
-        texts = [atom(self.aligned(v, value.axes)) for v in value.operands]
-        match node:
-            case Scalar():
-                return self.names[node.name]
-            case Unary():
-                return unary_text(node.op, texts[0], node.dtype)
-            case Binary():
-                return binary_text(node.op, texts[0], texts[1], node.dtype)
-            case Compare():
-                return f"{texts[0]} {node.op} {texts[1]}"
-            case Logic(op="not"):
-                return f"np.logical_not({texts[0]})"
-            case Logic():
-                return f"{texts[0]} {'&' if node.op == 'and' else '|'} {texts[1]}"
-            case Select():
-                then, test, other = texts
-                return f"np.where({test}, {then}, {other})" + ("" if value.axes else "[()]")
-            case Cast():
-                return cast_text(texts[0], value.operands[0].dtype, node.dtype, node.saturating)
-            case Call(function="fma"):
-                return fma_text(texts[0], texts[1], texts[2], node.dtype)
-            case Call():
-                wide = node.dtype.wide
-                return cast_text(f"{node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
-            case _:
-                raise TypeError(f"{type(node).__name__} is no operation on lanes")
+        if isinstance(value.node, Scalar):
+            return self.names[value.node.name]
+        return operation_text(value, [atom(self.aligned(v, value.axes)) for v in value.operands])
+
+
+def operation_text(value: Elem, texts: Sequence[str], function: str | None = None) -> str:
+    """An operation on operands of these texts, which are atoms. *function*: to call for the one that it calls."""
+    node = value.node
+    match node:
+        case Unary():
+            return unary_text(node.op, texts[0], node.dtype)
+        case Binary():
+            return binary_text(node.op, texts[0], texts[1], node.dtype)
+        case Compare():
+            return f"{texts[0]} {node.op} {texts[1]}"
+        case Logic(op="not"):
+            return f"np.logical_not({texts[0]})"
+        case Logic():
+            return f"{texts[0]} {'&' if node.op == 'and' else '|'} {texts[1]}"
+        case Select():
+            then, test, other = texts
+            return f"np.where({test}, {then}, {other})" + ("" if value.axes else "[()]")
+        case Cast():
+            return cast_text(texts[0], value.operands[0].dtype, node.dtype, node.saturating)
+        case Call(function="fma"):
+            return fma_text(texts[0], texts[1], texts[2], node.dtype)
+        case Call():
+            wide = node.dtype.wide
+            called = f"{function or node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})"
+            return cast_text(called, wide, node.dtype)
+        case _:
+            raise TypeError(f"{type(node).__name__} is no operation on lanes")

@@ -20,7 +20,9 @@ def function_text(sequence: Sequence) -> str:
     """
     printer = _Triton(sequence)
     body = printer.body()
-    summary = f"{sequence.name} on {sequence.dtype}, as a fixed sequence of correctly rounded operations."
+    name, _, shorter = sequence.name.partition("_")
+    where = {"number": ", of numbers whose result is normal", "normal": ", where the result is normal"}.get(shorter, "")
+    summary = f"{name} on {sequence.dtype}{where}, as a fixed sequence of correctly rounded operations."
     head = ["@triton.jit", f"def {function_name(sequence)}(x):", f'    """{summary}"""']
     return "\n".join([*printer.constants, *([""] * 2 if printer.constants else []), *head, *body])
 
@@ -31,6 +33,8 @@ class _Triton(SequencePrinter):
         "select": "tl.where({}, {}, {})",
         "clamp_above": "tl.where({0} > {1}, {1}, {0})",
         "clamp_below": "tl.where({0} < {1}, {1}, {0})",
+        "fmin": "tl.minimum({}, {})",
+        "fmax": "tl.maximum({}, {})",
         "umulhi": "tl.umulhi({}, {})",
     }
     methods: ClassVar[Mapping[str, str]] = {
@@ -44,19 +48,23 @@ class _Triton(SequencePrinter):
         return self.sequence.dtype.bits == 64
 
     def special(self, op: Op) -> str | None:
-        infix = op.kind == "neg" or (op.kind == "div" and self._wide)
-        texts = [self.operand(a, atom=infix) for a in op.args]
         match op.kind:
-            case "div":
+            case "div" if self._wide:
                 # Of two f64 the plain quotient is rounded to nearest; of two f32 it is an approximation.
-                return f"{texts[0]} / {texts[1]}" if self._wide else f"tl.div_rn({texts[0]}, {texts[1]})"
+                return "{} / {}".format(*(self.operand(a, atom=True) for a in op.args))
+            case "div":
+                return f"tl.div_rn({', '.join(self.operand(a) for a in op.args)})"
             case "sqrt":
-                return f"tl.{'sqrt' if self._wide else 'sqrt_rn'}({texts[0]})"
+                return f"tl.{'sqrt' if self._wide else 'sqrt_rn'}({self.operand(op.args[0])})"
             case "neg":
                 # Triton's own minus is 0 - x, which loses the sign of a zero.
-                return f"{texts[0]} * -1.0"
+                return f"{self.operand(op.args[0], atom=True)} * -1.0"
+            case "clamp_above" | "clamp_below" if not self._wide:
+                # One instruction that f64 does not have.
+                word = "minimum" if op.kind == "clamp_above" else "maximum"
+                return f"tl.{word}({', '.join(self.operand(a) for a in op.args)}, propagate_nan=tl.PropagateNan.ALL)"
             case "lookup":
-                return self._choice(op, texts[0])
+                return self._choice(op, self.operand(op.args[0]))
             case _:
                 return None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.codegen import Words
 from ...compiler.ir.dtype import DTYPES
-from ...compiler.ir.elementary import FUNCTIONS, sequence
+from ...compiler.ir.elementary import SEQUENCES, sequence
 from ..embed import helper_names, names_used, runtime_text
 from ..lower.lower import lower_to_tiles
 from ..lower.tile import Dot, If, values_of
@@ -56,7 +56,7 @@ def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int
     units, tests = units_text(tiles.body)
     host = host_text(program, names, tiles.arrays, launches, heading, tests)
     body = "\n\n\n".join([*(text for text, _ in kernels), host])
-    elementary = [sequence(f, DTYPES[t]) for f in FUNCTIONS for t in ("f32", "f64") if re.search(rf"\b{f}_{t}\(", body)]
+    elementary = [sequence(f, DTYPES[t]) for f, t in SEQUENCES if re.search(rf"\b{f}_{t}\(", body)]
     functions = [pairs_text(name) for name in sorted(set(re.findall(r"\bpairs_\w+(?=\()", body)))]
     functions += [function_text(s) for s in elementary]
     helpers = runtime_text("triton", names_used("triton", "\n\n\n".join([*functions, body])))

@@ -39,8 +39,9 @@ class KernelPrinter(TilePrinter):
     axes: Mapping[str, Axis]
     nonnegative: set[str]
     shared: set[str]
-    # The loads that are blocks of a tensor, by identity.
+    # The loads that are blocks of a tensor, and the shorter functions for operations, by identity.
     blocks: Mapping[int, Block]
+    forms: Mapping[int, str]
 
     # ---- statements
 
@@ -271,6 +272,8 @@ class KernelPrinter(TilePrinter):
         match node:
             case Unary():
                 return unary_text(node.op, texts[0], node.dtype)
+            case Binary() if id(value) in self.forms:
+                return f"{self.forms[id(value)]}({texts[0]}, {texts[1]})"
             case Binary():
                 return binary_text(node.op, texts[0], texts[1], node.dtype)
             case Compare():
@@ -288,7 +291,8 @@ class KernelPrinter(TilePrinter):
                 return fma_text(texts[0], texts[1], texts[2], node.dtype)
             case Call():
                 wide = node.dtype.wide
-                return cast_text(f"{node.function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
+                function = self.forms.get(id(value), node.function)
+                return cast_text(f"{function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
             case _:
                 raise TypeError(f"{type(node).__name__} is no operation on lanes")
 

@@ -12,6 +12,7 @@ from ..lower.refusing import cannot
 from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of, values_of
 from ..naming import Writer
 from .blocks import blocks
+from .forms import shorter_forms
 from .kernel import KernelPrinter
 from .layout import broken, tidied
 from .operations import cast_text
@@ -160,7 +161,8 @@ def _body(
         if own:
             writer.line(f"if {' & '.join(own)}:")
             writer.indent += 1
-    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared, found).body(body)
+    forms = shorter_forms(body)
+    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared, found, forms).body(body)
     return writer.lines
 
 

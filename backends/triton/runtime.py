@@ -175,6 +175,44 @@ def maximum(a, b):
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
+# ---- a / b without the detour that tl.div_rn takes for results near the ends of the range ----
+
+
+@triton.jit
+def reciprocal(x):
+    """1 / x (f32) within one unit in the last place, where that is a normal number; beyond, 0 and infinity."""
+    return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
+def quotient(a, b):
+    """a / b (f32), rounded once: tried for every a and b that occur."""
+    r = reciprocal(b)
+    near = a * r
+    return tl.fma(tl.fma(near, b * -1.0, a), r, near)
+
+
+@triton.jit
+def quotient_far(a, b):
+    """a / b (f32), rounded once, for 0, infinities, and b beyond 2^126 too: tried for every a and b that occur."""
+    # A little more than the reciprocal: what is less would meet ties.
+    r = reciprocal(b * 0.0625) * 0.06250000745058060
+    near = a * r
+    rest = tl.fma(near, b * -1.0, a)
+    return tl.where(tl.abs(rest) > 0.0, tl.fma(rest, r, near), near)
+
+
+@triton.jit
+def quotient_fine(a, b):
+    """a / b (f32), rounded once, for those close to a tie besides: tried for every a and b that occur."""
+    # A little more than the reciprocal: what is less would meet ties.
+    r = reciprocal(b * 0.0625) * 0.06250000745058060
+    near = a * r
+    rest = tl.fma(near, b * -1.0, a)
+    nearer = tl.fma(rest, r, near)
+    return tl.where(tl.abs(rest) > 0.0, tl.fma(tl.fma(nearer, b * -1.0, a), r, nearer), near)
+
+
 # ---- steps of reductions: one rounding each ----
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from ..bits import digest, same_bits
 from ..inputs import default_scalars, default_sizes, random_inputs
+from ..ir.bits import digest, same_bits
 from .common import pairs, read_kernel
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tilewright as tw
 from tilewright.backends.triton.units import expected
-from tilewright.compiler.bits import same_bits
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.dtype import DTYPES
 from tilewright.compiler.ir.fold import FAMILIES
 

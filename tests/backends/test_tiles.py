@@ -10,8 +10,8 @@ import pytest
 import tilewright as tw
 from tilewright.backends.lower import lower as lowering
 from tilewright.backends.lower import products, values
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.quasiaffine import TRUE
 
 if TYPE_CHECKING:

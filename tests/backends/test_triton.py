@@ -14,8 +14,8 @@ import tilewright as tw
 from tilewright.backends.triton import host, launch
 from tilewright.backends.triton.emit import emit_triton
 from tilewright.backends.triton.layout import broken
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import same_bits
 
 from .operations import bodies, differing, numbers, operation
 from .test_tiles import KERNELS, SCHEDULES, STRICT, scheduled

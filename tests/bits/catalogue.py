@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tilewright as tw
-from tilewright.compiler.bits import digest
 from tilewright.compiler.inputs import default_scalars, default_sizes, random_inputs
+from tilewright.compiler.ir.bits import digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

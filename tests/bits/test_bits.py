@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tilewright.compiler.bits import same_bits
+from tilewright.compiler.ir.bits import same_bits
 
 _spec = importlib.util.spec_from_file_location("bits_catalogue", Path(__file__).with_name("catalogue.py"))
 assert _spec is not None

@@ -15,8 +15,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import default_scalars, default_sizes, random_inputs
+from tilewright.compiler.ir.bits import same_bits
 
 from .shell import EXAMPLES, KERNELS, MATMUL, txc
 

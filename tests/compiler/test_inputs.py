@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.bits import digest
 from tilewright.compiler.inputs import default_scalars, default_sizes, random_inputs
+from tilewright.compiler.ir.bits import digest
 from tilewright.compiler.ir.expr import Read, postorder
 from tilewright.compiler.ir.quasiaffine import holds
 

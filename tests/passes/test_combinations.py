@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.interpret import interpret
 
 LEGAL = {

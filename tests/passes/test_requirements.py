@@ -8,8 +8,8 @@ import re
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.codegen import Bounds
 from tilewright.compiler.ir.tree import Leaf, Loop
 from tilewright.passes.footprint import footprints

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tilewright as tw
-from tilewright.compiler.bits import same_bits
 from tilewright.compiler.inputs import default_scalars, random_inputs
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.interpret import interpret
 from tilewright.compiler.ir.quasiaffine import holds
 from tilewright.compiler.ir.span import Span

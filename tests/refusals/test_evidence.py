@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tilewright.compiler.bits import same_bits
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.interpret import OutsideError, interpret
 from tilewright.compiler.ir.quasiaffine import holds
 from tilewright.passes.gate import SPREAD

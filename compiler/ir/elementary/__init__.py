@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
     from ..dtype import DType
 
-__all__ = ["FUNCTIONS", "Builder", "Op", "Sequence", "evaluate", "sequence"]
+__all__ = ["FUNCTIONS", "NORMAL", "SEQUENCES", "Builder", "Op", "Sequence", "evaluate", "sequence"]
 
 FUNCTIONS: tuple[str, ...] = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
+# Shorter sequences on f32, the shortest first: the same bits where the result is no smaller than normal numbers are,
+# the first of each for numbers alone.
+NORMAL: dict[str, tuple[str, str]] = {"exp": ("exp_number", "exp_normal"), "exp2": ("exp2_number", "exp2_normal")}
 
 _F32: tuple[Callable[[], Sequence], ...] = (
     f32.exp,
@@ -46,17 +49,27 @@ _F64: tuple[Callable[[], Sequence], ...] = (
     f64.cos,
     partial(rsqrt, F64),
 )
+_NORMAL: dict[str, Callable[[], Sequence]] = {
+    "exp_number": partial(f32.exp_normal, True),
+    "exp_normal": partial(f32.exp_normal, False),
+    "exp2_number": partial(f32.exp2_normal, True),
+    "exp2_normal": partial(f32.exp2_normal, False),
+}
+# Every sequence: (function, type).
+SEQUENCES = tuple((f, t) for f in (*FUNCTIONS, *_NORMAL) for t in ("f32", "f64") if t == "f32" or f in FUNCTIONS)
 
 
 @cache
 def sequence(name: str, dtype: DType) -> Sequence:
-    """The definition of the function *name* on f32 or f64.
+    """The definition of the function *name* on f32 or f64, or one of NORMAL on f32.
 
     A narrower float uses the sequence of f32 (``dtype.wide``) and rounds its result once more.
 
     Raises:
         ValueError: there is no such function, or *dtype* is another type.
     """
+    if name in _NORMAL and dtype == F32:
+        return _NORMAL[name]()
     if name not in FUNCTIONS:
         raise ValueError(f"no elementary function {name!r}; there are {', '.join(FUNCTIONS)}")
     if dtype not in (F32, F64):

@@ -91,6 +91,10 @@ def _float(kind: str, args: list[float], dtype: DType) -> float:
             return args[1] if a > args[1] else a
         case "clamp_below":
             return args[1] if a < args[1] else a
+        case "fmin":
+            return a if a < args[1] else args[1]
+        case "fmax":
+            return a if a > args[1] else args[1]
         case "add":
             return round_to(dtype, a + args[1])
         case "sub":

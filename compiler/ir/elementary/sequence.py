@@ -12,6 +12,7 @@ Operations, by kind (f a float, i a word, b a truth value; *value* is the field 
     fma f f f               f   a * b + c, one rounding
     clamp_above f c         f   c if a > c else a       NaN stays; c is a finite non-zero const
     clamp_below f c         f   c if a < c else a
+    fmin fmax f c           f   the lesser, the greater  c for NaN; c is a finite non-zero const
     lt le eq f f            b   false on NaN            ieq ult i i      b   equal, unsigned less
     select b p q            p   p if b else q; p and q both floats or both words
     bits f                  i   the float's bits        float i          f   the float of these bits
@@ -43,6 +44,8 @@ Kind = Literal[
     "neg",
     "clamp_above",
     "clamp_below",
+    "fmin",
+    "fmax",
     "lt",
     "le",
     "eq",
@@ -79,6 +82,8 @@ SIGNATURES: dict[Kind, tuple[str, Sort]] = {
     "neg": ("f", "f"),
     "clamp_above": ("ff", "f"),
     "clamp_below": ("ff", "f"),
+    "fmin": ("ff", "f"),
+    "fmax": ("ff", "f"),
     "lt": ("ff", "b"),
     "le": ("ff", "b"),
     "eq": ("ff", "b"),

@@ -1,18 +1,21 @@
 """Repairs of Triton's interpreter, so that it computes what a GPU does: to be made before a kernel is run in it.
 
 It keeps bf16 and 8-bit floats as words and computes with the words; it truncates where a GPU rounds to nearest; its fma
-rounds twice; its maximum may take -0 for +0; it cannot take a tile of one element for a number with newer NumPy; a
-reduction by a function of the program's own goes element by element; and it reads and writes anywhere in memory.
+rounds twice; it knows no assembly; NaN goes through its every minimum, and its maximum may take -0 for +0; it cannot
+take a tile of one element for a number with newer NumPy; a reduction by a function of the program's own goes element by
+element; and it reads and writes anywhere in memory.
 """
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import triton.language as tl
 from tilewright.backends.numpy.runtime import fma_f32, fma_f64, fold, maximum, minimum
+from tilewright.backends.triton.forms import RECIPROCALS, reciprocal
 from tilewright.compiler.ir.dtype import DTYPES
 from tilewright.compiler.ir.fold import FAMILIES
 from triton.runtime import interpreter
@@ -74,6 +77,15 @@ def dot(self: Any, a: Any, b: Any, held: Any, input_precision: Any, max_num_impr
 def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
     function = {np.dtype(np.float32): fma_f32, np.dtype(np.float64): fma_f64}[z.data.dtype]
     return interpreter.TensorHandle(function(*np.broadcast_arrays(x.data, y.data, z.data)), z.dtype.scalar)
+
+
+def inline_asm(self: Any, text: str, constraints: str, values: Any, kinds: Any, pure: bool, pack: int) -> Any:
+    """The reciprocal that a GPU approximates; it may be off by a unit, and here it is so at two of three arguments."""
+    assert text == "rcp.approx.ftz.f32 $0, $1;"
+    x = np.asarray(values[0].data, np.float32)
+    found = np.choose(x.view(np.uint32) % RECIPROCALS, [reciprocal(x, n) for n in range(RECIPROCALS)])
+    result = interpreter.TensorHandle(found.astype(np.float32), tl.float32)
+    return SimpleNamespace(get_result=lambda number: result)
 
 
 def _binary(original: Any) -> Any:
@@ -144,6 +156,9 @@ def repair() -> None:
     BUILDER.create_fp_to_fp = lambda self, source, kind, rounding_mode: cast(self, source, kind)
     BUILDER.create_dot = dot
     BUILDER.create_fma = fma
+    BUILDER.create_inline_asm = inline_asm
+    BUILDER.create_minnumf = lambda self, left, right: BUILDER.binary_op(self, left, right, np.fmin)
+    BUILDER.create_maxnumf = lambda self, left, right: BUILDER.binary_op(self, left, right, np.fmax)
     BUILDER.binary_op = _binary(BUILDER.binary_op)
     BUILDER.create_masked_load = _checked(BUILDER.create_masked_load)
     BUILDER.create_masked_store = _checked(BUILDER.create_masked_store)

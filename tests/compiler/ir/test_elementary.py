@@ -16,8 +16,9 @@ import pytest
 from tilewright.backends.elementary import function_name
 from tilewright.backends.embed import names_used, runtime_text
 from tilewright.backends.numpy.elementary import function_text
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.dtype import BF16, F32, F64
-from tilewright.compiler.ir.elementary import FUNCTIONS, evaluate, sequence
+from tilewright.compiler.ir.elementary import FUNCTIONS, NORMAL, evaluate, sequence
 from tilewright.compiler.ir.elementary.parts import two_over_pi
 
 if TYPE_CHECKING:
@@ -155,6 +156,17 @@ def test_one_more_rounding_gives_the_nearest_bf16(name: str) -> None:
     for x, y in zip(arguments, results.astype(np.float64).tolist(), strict=True):
         exact = reference(name, x)
         assert y == rounded(exact, BF16), (name, x.hex())
+
+
+@pytest.mark.parametrize(("name", "least"), [("exp", -86.0), ("exp2", -124.0)])
+def test_sequences_for_normal_results_have_the_bits_of_the_definition(name: str, least: float) -> None:
+    every = np.arange(0, 1 << 32, 997, np.uint32).view(np.float32)
+    for shorter, of_nan in zip(NORMAL[name], (INF, NAN), strict=True):
+        found = numpy_function(shorter, F32)(every)
+        bounded = np.where(np.isnan(every), np.float32(of_nan), np.where(every < least, np.float32(least), every))
+        assert same_bits(found, numpy_function(name, F32)(bounded))
+        some = [evaluate(sequence(shorter, F32), float(x)) for x in every[::40000]]
+        assert same_bits(np.float32(some), found[::40000])
 
 
 @pytest.mark.parametrize(("name", "dtype"), EVERY)

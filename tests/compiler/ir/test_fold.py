@@ -11,7 +11,7 @@ import tilewright as tw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tilewright.backends.numpy.runtime import fold_step as fold_arrays
-from tilewright.compiler.bits import same_bits
+from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.dtype import DTYPES
 from tilewright.compiler.ir.fold import FAMILIES, fold_step
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .arguments import Array
+Array = np.ndarray[Any, Any]
 
 
 def canonical(array: Array) -> bytes:

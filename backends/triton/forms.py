@@ -1,0 +1,228 @@
+"""Shorter forms of operations, with the same bits: what a number of 16 bits can be is few enough to try it all.
+
+An expression whose only varying operand has 16 bits has 65,536 arguments at most. Here it is computed for all of them,
+by the definition and with a shorter sequence in its place; where no bit of the whole differs, the shorter one
+is taken. The bits of a reciprocal are not known, but the PTX manual bounds it (`rcp.approx`: 1 unit in the last place),
+and each value that it may have is tried.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...compiler.ir.bits import same_bits
+from ...compiler.ir.dtype import DTYPES, F32
+from ...compiler.ir.elementary import NORMAL, SEQUENCES, sequence
+from ...compiler.ir.expr import Binary, Call, Expr, Scalar
+from ...compiler.ir.quasiaffine import Affine
+from ..embed import names_used, runtime_text
+from ..load import load_function
+from ..lower.tile import Elem, For, Full, If, Load, Ref, operands, statements_of
+from ..numpy.elementary import function_text
+from ..numpy.runtime import fma_f32
+from ..numpy.text import constant_text
+from ..numpy.tiles import operation_text
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
+
+    from ...compiler.ir.dtype import DType
+    from ..lower.tile import Stmt, Value
+
+# Bits of an argument of which all values are tried.
+NARROW = 16
+# Quotients in one expression that are tried together, and reciprocals that each may meet.
+SEVERAL, RECIPROCALS = 2, 3
+TINY, SCALE = np.finfo(np.float32).tiny, np.float32(0.0625)
+BACK = np.float32(0.0625 * (1 + 2.0**-23))
+
+
+def shorter_forms(body: Sequence[Stmt]) -> dict[int, str]:
+    """The functions to call for some of the operations in statements, by the identity of the operation."""
+    found: dict[int, str] = {}
+    for stmt in statements_of(body):
+        if not isinstance(stmt, (For, If)):
+            for whole, leaf in _functions_of_one(stmt.value):
+                found |= _shorter(whole, leaf)
+    return found
+
+
+# ---- expressions of one narrow number
+
+
+def _functions_of_one(value: Value) -> Iterator[tuple[Elem, Value]]:
+    """The largest expressions that one narrow number decides, each with that number."""
+    leaves = _leaves(value)
+    if isinstance(value, Elem) and len(leaves) == 1:
+        (leaf,) = leaves.values()
+        if leaf is not value and leaf.dtype.bits <= NARROW:
+            yield value, leaf
+            return
+    for operand in operands(value):
+        yield from _functions_of_one(operand)
+
+
+def _leaves(value: Value) -> dict[Hashable, Value]:
+    """What an expression is made of, by what makes two of them alike. A narrow part of more than one is one itself."""
+    if isinstance(value, Full):
+        return {}
+    if not isinstance(value, Elem) or isinstance(value.node, Scalar):
+        return {_alike(value): value}
+    found = {key: leaf for operand in value.operands for key, leaf in _leaves(operand).items()}
+    narrow = len(found) == 1 and next(iter(found.values())).dtype.bits <= NARROW
+    return {_alike(value): value} if value.dtype.bits <= NARROW and not narrow else found
+
+
+def _alike(value: Value) -> Hashable:
+    match value:
+        case Ref():
+            return value.name
+        case Load() if all(isinstance(i, Affine) for i in value.index):
+            return value.tensor, value.index, value.mask, value.fill
+        case Full():
+            return repr(value.value), value.dtype
+        case Elem():
+            return _label(value.node), tuple(_alike(o) for o in value.operands)
+        case _:
+            return id(value)
+
+
+def _label(node: Expr) -> str:
+    """An operation without its operands."""
+    own = {f: v for f, v in vars(node).items() if not isinstance(v, (Expr, tuple)) and f != "span"}
+    return f"{type(node).__name__} {own}"
+
+
+# ---- trying
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Functions to stand for operations, by identity; of a quotient, which of the reciprocals it is to meet."""
+
+    functions: Mapping[int, str]
+    reciprocals: Mapping[int, int]
+
+
+def _shorter(whole: Elem, leaf: Value) -> dict[int, str]:
+    """The functions that stand for operations of an expression with all its bits the same."""
+    chosen: dict[int, str] = {}
+    wanted = _values(_lines(whole, leaf, _Tried({}, {})), leaf.dtype)
+    quotients: list[int] = []
+    for operation in _operations(whole, leaf):
+        for name in _candidates(operation.node) if operation.dtype.wide == F32 else ():
+            tried = chosen | {id(operation): name}
+            met = [*quotients, id(operation)] if name in QUOTIENTS else quotients
+            if len(met) <= SEVERAL and _proven(whole, leaf, tried, met, wanted):
+                chosen, quotients = tried, met
+                break
+    return chosen
+
+
+def _candidates(node: Expr) -> tuple[str, ...]:
+    """The functions that may stand for an operation, the shortest first."""
+    if isinstance(node, Call):
+        return NORMAL.get(node.function, ())
+    return tuple(QUOTIENTS) if isinstance(node, Binary) and node.op == "/" and node.dtype == F32 else ()
+
+
+def _proven(whole: Elem, leaf: Value, functions: Mapping[int, str], quotients: Sequence[int], wanted: Any) -> bool:
+    """Whether the expression has its bits whatever the reciprocals in its quotients come to."""
+    for numbers in itertools.product(range(RECIPROCALS), repeat=len(quotients)):
+        tried = _Tried(functions, dict(zip(quotients, numbers, strict=True)))
+        if not same_bits(wanted, _values(_lines(whole, leaf, tried), leaf.dtype)):
+            return False
+    return True
+
+
+def _operations(whole: Elem, leaf: Value) -> list[Elem]:
+    """The operations between an expression and its leaf, operands first, those that occur twice once."""
+    found: dict[int, Elem] = {}
+
+    def visit(value: Value) -> None:
+        if isinstance(value, Elem) and id(value) not in found and _alike(value) != _alike(leaf):
+            for operand in value.operands:
+                visit(operand)
+            found[id(value)] = value
+
+    visit(whole)
+    return list(found.values())
+
+
+def _lines(whole: Elem, leaf: Value, tried: _Tried) -> tuple[str, ...]:
+    """An expression as NumPy text of `x`, a line for each operation."""
+    names: dict[int, str] = {}
+    lines: list[str] = []
+
+    def text(value: Value) -> str:
+        return names.get(id(value), "x") if not isinstance(value, Full) else constant_text(value.value, value.dtype)
+
+    for operation in _operations(whole, leaf):
+        texts = [text(o) for o in operation.operands]
+        function = tried.functions.get(id(operation))
+        if id(operation) in tried.reciprocals:
+            made = f'quotients["{function}"]({texts[0]}, {texts[1]}, {tried.reciprocals[id(operation)]})'
+        else:
+            made = operation_text(operation, texts, function)
+        names[id(operation)] = f"v{len(lines)}"
+        lines.append(f"v{len(lines)} = {made}")
+    return tuple(lines)
+
+
+@cache
+def _values(lines: tuple[str, ...], dtype: DType) -> Any:
+    """What the last line comes to, for every number of a type."""
+    body = "\n".join(f"    {line}" for line in (*lines, f"return {lines[-1].split(' ')[0]}"))
+    main = f'@np.errstate(all="ignore")\ndef values(x, quotients):\n{body}\n'
+    called = [sequence(f, DTYPES[t]) for f, t in SEQUENCES if f"{f}_{t}(" in main]
+    functions = "\n\n\n".join([*(function_text(s) for s in called), main])
+    helpers = runtime_text("numpy", names_used("numpy", functions))
+    source = f"import ml_dtypes\nimport numpy as np\n\n\n{helpers}\n\n\n{functions}"
+    return load_function(source, "values")(every(dtype), QUOTIENTS)
+
+
+def every(dtype: DType) -> Any:
+    """All numbers of a type of 16 bits or fewer."""
+    if dtype.is_bool:
+        return np.array([False, True])
+    return np.arange(1 << dtype.bits, dtype=f"u{dtype.bits // 8}").view(dtype.numpy)
+
+
+# ---- quotients as the run-time functions of these names make them, for each value that a reciprocal may have
+
+
+def reciprocal(x: Any, number: int) -> Any:
+    """One of the numbers that `rcp.approx.ftz.f32` may come to: the nearest, and those beside it."""
+    near = np.float32(1) / np.where(np.abs(x) < TINY, np.copysign(np.float32(0), x), x)
+    beside = near if number == 0 else np.nextafter(near, np.float32(np.inf if number == 1 else -np.inf))
+    found = np.where((near == 0) | np.isinf(near), near, beside)
+    return np.where(np.abs(found) < TINY, np.copysign(np.float32(0), found), found)
+
+
+def _quotient(a: Any, b: Any, number: int) -> Any:
+    r = reciprocal(b, number)
+    near = a * r
+    return fma_f32(fma_f32(near, -b, a), r, near)
+
+
+def _far_quotient(a: Any, b: Any, number: int) -> Any:
+    r = reciprocal(b * SCALE, number) * BACK
+    near = a * r
+    rest = fma_f32(near, -b, a)
+    return np.where(np.abs(rest) > 0, fma_f32(rest, r, near), near)
+
+
+def _fine_quotient(a: Any, b: Any, number: int) -> Any:
+    r = reciprocal(b * SCALE, number) * BACK
+    near = a * r
+    rest = fma_f32(near, -b, a)
+    nearer = fma_f32(rest, r, near)
+    return np.where(np.abs(rest) > 0, fma_f32(fma_f32(nearer, -b, a), r, nearer), near)
+
+
+QUOTIENTS = {"quotient": _quotient, "quotient_far": _far_quotient, "quotient_fine": _fine_quotient}

@@ -1,0 +1,106 @@
+"""Shorter forms of operations: where they are taken, where not, and that no bit of any argument differs."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.backends.embed import runtime_text
+from tilewright.backends.triton import forms
+from tilewright.compiler.ir.bits import same_bits
+from tilewright.compiler.ir.dtype import DTYPES
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+FORMS = (
+    "quotient(",
+    "quotient_far(",
+    "quotient_fine(",
+    "exp_number_f32(",
+    "exp_normal_f32(",
+    "exp2_number_f32(",
+    "exp2_normal_f32(",
+)
+TAKEN = {
+    "f32(X[i]) / 3": "quotient_far(",
+    "silu(f32(X[i]))": "exp_number_f32( quotient_fine(",
+    "bf16(silu(f32(X[i])))": "exp_number_f32( quotient_far(",
+    "sigmoid(f32(X[i]))": "exp_normal_f32( quotient_fine(",
+    "silu(f32(X[i] + X[i] * X[i]))": "exp_number_f32( quotient_fine(",
+    "exp2(max(f32(X[i]), -3)) + f32(X[i])": "exp2_number_f32(",
+    "(1 + exp(f32(X[i]))) * f32(Z[i])": "exp_normal_f32(",
+    "f32(bf16(f32(X[i]) * f32(Z[i]))) / 3": "quotient_far(",
+    # e^-90 is no normal number, the last places of 1 / X are lost at the end of the range, and what has 32 bits or two
+    # operands is too much to try.
+    "exp(f32(X[i]))": "",
+    "7 / f32(X[i])": "",
+    "f32(X[i]) / f32(Z[i])": "",
+    "exp(f32(X[i]) - f32(Z[i])) + 1": "",
+    "f32(X[i]) * f32(Z[i]) / 3": "",
+    "1 + exp(F[i])": "",
+    "f32(X[i]) / s": "",
+}
+
+
+MODULE = """import torch
+import triton
+import triton.language as tl
+
+
+{runtime}
+
+
+@triton.jit
+def kernel(A, B, C):
+    i = tl.arange(0, 4096)
+    tl.store(C + i, {name}(tl.load(A + i), tl.load(B + i)))
+
+
+def run(A, B):
+    C = torch.empty_like(A)
+    kernel[(1,)](A, B, C)
+    return C
+"""
+
+
+def compiled(text: str, kind: str = "bf16") -> tw.CompiledKernel:
+    result = "bf16" if text.startswith("bf16(") else "f32"
+    parameters = f"X: {kind}[N], Z: {kind}[N], F: f32[N], s: f32"
+    used = ", ".join(p for p in parameters.split(", ") if re.search(rf"\b{p[0]}\b", text))
+    (kernel,) = tw.parse(f"kernel f({used}) -> (Y: {result}[N]) {{ Y[i] = {text} }}").values()
+    return tw.compile(kernel, target="triton")
+
+
+def taken(made: tw.CompiledKernel) -> str:
+    body = made.source[made.source.index("def f_y_kernel") : made.source.index("def check(")]
+    return " ".join(sorted(f for f in FORMS if f in body))
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_a_shorter_form_is_taken_where_it_makes_no_difference(text: str) -> None:
+    assert taken(compiled(text)) == TAKEN[text]
+
+
+@pytest.mark.parametrize("kind", ["bf16", "f16", "f8e4m3", "i16", "u8"])
+@pytest.mark.parametrize("text", [t for t in TAKEN if TAKEN[t] and "Z" not in t and "X[i] +" not in t])
+def test_every_argument_gives_the_bits_of_the_definition(text: str, kind: str, interpreter: Interpreter) -> None:
+    made = compiled(text, kind)
+    X = forms.every(DTYPES[kind])
+    (found,) = interpreter.run(made.source, "f", {"X": X})
+    assert same_bits(found, np.asarray(made.kernel(X)))
+
+
+def test_what_is_tried_is_what_runs(interpreter: Interpreter) -> None:
+    # The interpreter's reciprocal is one of the three, by the last bits of its argument.
+    random = np.random.default_rng(1)
+    a, b = ((random.standard_normal(4096) * 2.0 ** random.integers(-40, 40, 4096)).astype(np.float32) for _ in "ab")
+    for name, function in forms.QUOTIENTS.items():
+        source = MODULE.format(runtime=runtime_text("triton", {name}), name=name)
+        (found,) = interpreter.run(source, "run", {"A": a, "B": b})
+        argument = b if name == "quotient" else b * forms.SCALE
+        tried = [function(a, b, number) for number in range(forms.RECIPROCALS)]
+        assert same_bits(found, np.choose(argument.view(np.uint32) % forms.RECIPROCALS, tried))
