@@ -275,7 +275,8 @@ class Schedule:
         self._take(Step("unroll", (str(loop),)))
 
     def bind(self, loop: str, target: str) -> None:
-        """Bind a loop to an axis of the launch grid: grid.x, grid.y, grid.z."""
+        """Bind a loop to an axis of the launch grid: grid.x, grid.y, grid.z; or to the device's processors: it and the
+        loops of the grid inside it are shared out among as many programs as there are processors."""
         self._take(Step("bind", (str(loop), target)))
 
     def block(self, *names: str) -> None:

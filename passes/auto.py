@@ -27,9 +27,10 @@ class Sizes:
     """Of tiles.
 
     *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way;
-    *together*: row tiles that share a column tile before the next one's turn; *lanes*: along a row; *whole*: a row that
-    is never longer is one tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in
-    its order.
+    *together*: row tiles that share a column tile before the next one's turn; *processors*: whether as many programs as
+    the device has processors share the tiles, so that the loads of the next one go on while one ends; *lanes*: along a
+    row; *whole*: a row that is never longer is one tile; *side*: of square tiles; *strict*: rows at once where a sum
+    over a row has to run in its order.
     """
 
     rows: int = 128
@@ -37,6 +38,7 @@ class Sizes:
     depth: int = 64
     stages: int = 4
     together: int = 8
+    processors: bool = False
     lanes: int = 1024
     whole: int = 16384
     side: int = 64
@@ -57,6 +59,7 @@ class Steps(Protocol):
     def fuse(self, outer: str, inner: str, /) -> str: ...
     def compute_at(self, stage: str, loop: str, /) -> None: ...
     def parallel(self, loop: str, /) -> None: ...
+    def bind(self, loop: str, target: str, /) -> None: ...
     def block(self, *names: str) -> None: ...
     def pipeline(self, loop: str, stages: int, /) -> None: ...
     def inline(self, stage: str, /) -> None: ...
@@ -136,7 +139,12 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
     for stage in (*copies, *group.members, group.root):
         _block(steps, stage, (*grid, *serial))
     groups_of, _, within = steps.group(ro, co, sizes.together)
-    for name in (*outer, groups_of, co, within):
+    first, *rest = (*outer, groups_of, co, within)
+    if sizes.processors:
+        steps.bind(first, "processors")
+    else:
+        steps.parallel(first)
+    for name in rest:
         steps.parallel(name)
 
 

@@ -11,7 +11,7 @@ from ..compiler.ir.tree import Kind, Leaf, Loop, leaves, loops
 from .state import State, find_loop, replace_loop, shape
 
 STEPS = {"vector": "vectorize"}
-GRID = ("grid.x", "grid.y", "grid.z")
+GRID = ("grid.x", "grid.y", "grid.z", "processors")
 
 
 def mark(state: State, loop: str, kind: Kind, target: str = "") -> State:

@@ -167,13 +167,24 @@ class Store:
     comment: str = ""
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """How often a loop of the grid runs, which is not equally often: in each iteration of the loop *outer* but the last
+    *size* times, whatever the other loops do. *high*: how often, in Python's words."""
+
+    outer: str
+    size: int
+    high: str
+
+
 @dataclass(frozen=True, eq=False)
 class For:
     """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration.
 
     *fused*: it and the loop that is all its body run over a rectangle, and may be one loop. *span*: of a parallel or
     bound loop the ends that hold for all values of the loops around it, in Python's words; *rectangular*: whether those
-    are the loop's own ends.
+    are the loop's own ends; *grouped*: what is known where they are not. *shared*: the iterations are shared out among
+    as many programs as the device has processors.
     """
 
     index: str
@@ -187,6 +198,8 @@ class For:
     carried: tuple[str, ...] = ()
     span: tuple[str, str] | None = None
     rectangular: bool = True
+    grouped: Grouped | None = None
+    shared: bool = False
     fused: bool = False
 
 

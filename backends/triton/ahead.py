@@ -83,7 +83,7 @@ def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capaci
     if not tma:
         constants |= dict.fromkeys(blocks)
         signature |= dict.fromkeys(blocks, "constexpr")
-    counts = {count.name for count in launch.grid}
+    counts = {count.name for count in launch.grid.counts}
     divisible = [n for n, t in launch.arguments if aligned and (t.startswith("*") or (t == "i32" and n not in counts))]
     attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in divisible}
     options = {"num_warps": launch.warps, "num_stages": launch.stages, "enable_fp_fusion": False}

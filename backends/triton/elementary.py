@@ -21,8 +21,9 @@ def function_text(sequence: Sequence) -> str:
     printer = _Triton(sequence)
     body = printer.body()
     name, _, shorter = sequence.name.partition("_")
-    where = {"number": ", of numbers whose result is normal", "normal": ", where the result is normal"}.get(shorter, "")
-    summary = f"{name} on {sequence.dtype}{where}, as a fixed sequence of correctly rounded operations."
+    what = f"Half of {name}" if shorter == "half" else name
+    where = ", where it is a normal number" if shorter else ""
+    summary = f"{what} on {sequence.dtype}{where}, as a fixed sequence of correctly rounded operations."
     head = ["@triton.jit", f"def {function_name(sequence)}(x):", f'    """{summary}"""']
     return "\n".join([*printer.constants, *([""] * 2 if printer.constants else []), *head, *body])
 

@@ -1,8 +1,8 @@
 """Shorter forms of operations, with the same bits: what a number of 16 bits can be is few enough to try it all.
 
 An expression whose only varying operand has 16 bits has 65,536 arguments at most. Here it is computed for all of them,
-by the definition and with a shorter sequence in its place; where no bit of the whole differs, the shorter one
-is taken. The bits of a reciprocal are not known, but the PTX manual bounds it (`rcp.approx`: 1 unit in the last place),
+by the definition and with a shorter sequence in the place of an operation, which is taken where no bit of the whole
+differs. The bits of a reciprocal are not known, but the PTX manual bounds it (`rcp.approx`: 1 unit in the last place),
 and each value that it may have is tried.
 """
 
@@ -24,9 +24,9 @@ from ..embed import names_used, runtime_text
 from ..load import load_function
 from ..lower.tile import Elem, For, Full, If, Load, Ref, operands, statements_of
 from ..numpy.elementary import function_text
-from ..numpy.runtime import fma_f32
 from ..numpy.text import constant_text
 from ..numpy.tiles import operation_text
+from .quotients import QUOTIENTS, RECIPROCALS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
 
 # Bits of an argument of which all values are tried.
 NARROW = 16
-# Quotients in one expression that are tried together, and reciprocals that each may meet.
-SEVERAL, RECIPROCALS = 2, 3
-TINY, SCALE = np.finfo(np.float32).tiny, np.float32(0.0625)
-BACK = np.float32(0.0625 * (1 + 2.0**-23))
+# Quotients in one expression that are tried together.
+SEVERAL = 2
 
 
 def shorter_forms(body: Sequence[Stmt]) -> dict[int, str]:
@@ -52,15 +50,12 @@ def shorter_forms(body: Sequence[Stmt]) -> dict[int, str]:
     return found
 
 
-# ---- expressions of one narrow number
-
-
 def _functions_of_one(value: Value) -> Iterator[tuple[Elem, Value]]:
     """The largest expressions that one narrow number decides, each with that number."""
-    leaves = _leaves(value)
+    leaves = {key: leaf for operand in operands(value) for key, leaf in _leaves(operand).items()}
     if isinstance(value, Elem) and len(leaves) == 1:
         (leaf,) = leaves.values()
-        if leaf is not value and leaf.dtype.bits <= NARROW:
+        if leaf.dtype.bits <= NARROW:
             yield value, leaf
             return
     for operand in operands(value):
@@ -112,13 +107,12 @@ class _Tried:
 def _shorter(whole: Elem, leaf: Value) -> dict[int, str]:
     """The functions that stand for operations of an expression with all its bits the same."""
     chosen: dict[int, str] = {}
-    wanted = _values(_lines(whole, leaf, _Tried({}, {})), leaf.dtype)
     quotients: list[int] = []
     for operation in _operations(whole, leaf):
         for name in _candidates(operation.node) if operation.dtype.wide == F32 else ():
             tried = chosen | {id(operation): name}
             met = [*quotients, id(operation)] if name in QUOTIENTS else quotients
-            if len(met) <= SEVERAL and _proven(whole, leaf, tried, met, wanted):
+            if len(met) <= SEVERAL and _proven(whole, leaf, tried, met):
                 chosen, quotients = tried, met
                 break
     return chosen
@@ -131,8 +125,9 @@ def _candidates(node: Expr) -> tuple[str, ...]:
     return tuple(QUOTIENTS) if isinstance(node, Binary) and node.op == "/" and node.dtype == F32 else ()
 
 
-def _proven(whole: Elem, leaf: Value, functions: Mapping[int, str], quotients: Sequence[int], wanted: Any) -> bool:
+def _proven(whole: Elem, leaf: Value, functions: Mapping[int, str], quotients: Sequence[int]) -> bool:
     """Whether the expression has its bits whatever the reciprocals in its quotients come to."""
+    wanted = _values(_lines(whole, leaf, _Tried({}, {})), leaf.dtype)
     for numbers in itertools.product(range(RECIPROCALS), repeat=len(quotients)):
         tried = _Tried(functions, dict(zip(quotients, numbers, strict=True)))
         if not same_bits(wanted, _values(_lines(whole, leaf, tried), leaf.dtype)):
@@ -155,12 +150,14 @@ def _operations(whole: Elem, leaf: Value) -> list[Elem]:
 
 
 def _lines(whole: Elem, leaf: Value, tried: _Tried) -> tuple[str, ...]:
-    """An expression as NumPy text of `x`, a line for each operation."""
+    """An expression as NumPy text of its leaf, x, a line for each operation."""
     names: dict[int, str] = {}
     lines: list[str] = []
 
     def text(value: Value) -> str:
-        return names.get(id(value), "x") if not isinstance(value, Full) else constant_text(value.value, value.dtype)
+        if isinstance(value, Full):
+            return constant_text(value.value, value.dtype)
+        return names.get(id(value), "x")
 
     for operation in _operations(whole, leaf):
         texts = [text(o) for o in operation.operands]
@@ -169,6 +166,8 @@ def _lines(whole: Elem, leaf: Value, tried: _Tried) -> tuple[str, ...]:
             made = f'quotients["{function}"]({texts[0]}, {texts[1]}, {tried.reciprocals[id(operation)]})'
         else:
             made = operation_text(operation, texts, function)
+        if function is not None and function.endswith("_half"):
+            made = f"({made} * np.float32(2))"
         names[id(operation)] = f"v{len(lines)}"
         lines.append(f"v{len(lines)} = {made}")
     return tuple(lines)
@@ -191,38 +190,3 @@ def every(dtype: DType) -> Any:
     if dtype.is_bool:
         return np.array([False, True])
     return np.arange(1 << dtype.bits, dtype=f"u{dtype.bits // 8}").view(dtype.numpy)
-
-
-# ---- quotients as the run-time functions of these names make them, for each value that a reciprocal may have
-
-
-def reciprocal(x: Any, number: int) -> Any:
-    """One of the numbers that `rcp.approx.ftz.f32` may come to: the nearest, and those beside it."""
-    near = np.float32(1) / np.where(np.abs(x) < TINY, np.copysign(np.float32(0), x), x)
-    beside = near if number == 0 else np.nextafter(near, np.float32(np.inf if number == 1 else -np.inf))
-    found = np.where((near == 0) | np.isinf(near), near, beside)
-    return np.where(np.abs(found) < TINY, np.copysign(np.float32(0), found), found)
-
-
-def _quotient(a: Any, b: Any, number: int) -> Any:
-    r = reciprocal(b, number)
-    near = a * r
-    return fma_f32(fma_f32(near, -b, a), r, near)
-
-
-def _far_quotient(a: Any, b: Any, number: int) -> Any:
-    r = reciprocal(b * SCALE, number) * BACK
-    near = a * r
-    rest = fma_f32(near, -b, a)
-    return np.where(np.abs(rest) > 0, fma_f32(rest, r, near), near)
-
-
-def _fine_quotient(a: Any, b: Any, number: int) -> Any:
-    r = reciprocal(b * SCALE, number) * BACK
-    near = a * r
-    rest = fma_f32(near, -b, a)
-    nearer = fma_f32(rest, r, near)
-    return np.where(np.abs(rest) > 0, fma_f32(fma_f32(nearer, -b, a), r, nearer), near)
-
-
-QUOTIENTS = {"quotient": _quotient, "quotient_far": _far_quotient, "quotient_fine": _fine_quotient}

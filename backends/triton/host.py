@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Names that the function itself uses.
 HOST_NAMES = (
     *("functools", "out", "device", "grid", "wide", "pid", "WIDE", "check", "check_apart", "constant"),
-    *("tma", "TMA", "has_tma", "copies_blocks", "TensorDescriptor"),
+    *("tma", "TMA", "has_tma", "copies_blocks", "processors", "TensorDescriptor"),
     *("num_warps", "num_stages", "enable_fp_fusion"),
 )
 
@@ -47,6 +47,11 @@ def has_tma(device):
 def copies_blocks(tensor):
     """Whether the engine can copy blocks of a tensor: its rows begin at multiples of 16 bytes."""
     return tensor.numel() > 0 and tensor.data_ptr() % 16 == 0 and tensor.shape[-1] * tensor.element_size() % 16 == 0'''
+
+PROCESSORS = '''@functools.cache
+def processors(device):
+    """How many programs a device runs side by side at least."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2'''
 
 CHECK_APART = '''def check_apart(name, tensor, others):
     """Raise ValueError where a tensor to write to shares memory with another one."""
@@ -110,6 +115,7 @@ def host_text(
     main = "\n".join([*broken(signature), f'    """{quoted}"""', *lines])
     tables = [_constant(program.tensors[n], names[n]) for n in constants]
     helpers = [CHECK, *([CHECK_APART] if "check_apart(" in main else []), *([HAS_TMA] if "has_tma(" in main else [])]
+    helpers += [PROCESSORS] if "processors(" in main else []
     return "\n\n\n".join([*helpers, *tables, main])
 
 
@@ -147,15 +153,15 @@ def _launch(launch: Launch, names: Names, body: Writer) -> None:
             body.line(f"{found.name} = {made} if tma else None")
         flags = "TMA=tma, "
     options = [f"{flags}WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
-    for count in launch.grid:
-        text = count.high if count.low == "0" else f"{count.high} - ({count.low})"
-        sure = re.fullmatch(r"\w+|\(\w+ \+ \d+\) // \d+", text) is not None
-        body.line(f"{count.name} = {text if sure else f'max(0, {text})'}")
-    grid = " * ".join(count.name for count in launch.grid) or "1"
-    call = f"{launch.name}[({grid},)]({', '.join([*words, *options])})"
-    if launch.grid:
+    for line in launch.grid.host(names):
+        body.line(line)
+    programs = launch.grid.total
+    if launch.grid.shared:
+        programs = f"min({programs}, processors(device))"
+    call = f"{launch.name}[({programs},)]({', '.join([*words, *options])})"
+    if launch.grid.counts:
         # No program at all is no launch.
-        body.line(f"if {grid}:")
+        body.line(f"if {launch.grid.total}:")
         body.line(f"    {call}")
     else:
         body.line(call)

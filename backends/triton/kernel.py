@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Scalar, Select, Unary
-from ...compiler.ir.quasiaffine import TRUE, Affine, Division
-from ..lower.printing import TilePrinter, atom, tuple_text
+from ...compiler.ir.quasiaffine import TRUE, Affine
+from ..lower.printing import atom, tuple_text
 from ..lower.tile import Dot, Elem, For, Full, Integer, Let, Load, Reduce, Ref, Store, Value, Where
 from .loops import apart, fused, range_text
 from .operations import binary_text, cast_text, fma_text, unary_text
+from .positions import PositionPrinter
 from .products import product_text
 from .reductions import reduction_text
+from .stores import store
 from .types import constant_text, full_text, literal_text, negative_zero, number_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...compiler.ir.program import Extent
     from ..lower.tile import Axis
     from .blocks import Block
 
-# Factors from here on are multiplied in 64 bits.
-LARGE = 1 << 16
-
 
 @dataclass
-class KernelPrinter(TilePrinter):
+class KernelPrinter(PositionPrinter):
     """Prints the statements of a launch.
 
-    *nonnegative*: the sizes, loops and axes that are never below 0. *shared*: the tensors in memory that a program
-    both writes and reads: its threads wait for one another before a write to one and after it. What other programs do
-    does not matter, for no loop of the grid carries a dependence.
+    *shared*: the tensors in memory that a program both writes and reads: its threads wait for one another before each
+    write to one and after it. What other programs do does not matter, for no loop of the grid carries a dependence.
     """
 
     axes: Mapping[str, Axis]
-    nonnegative: set[str]
     shared: set[str]
     # The loads that are blocks of a tensor, and the shorter functions for operations, by identity.
     blocks: Mapping[int, Block]
     forms: Mapping[int, str]
+    # What values are called while half a tile is written, by identity.
+    parts: dict[int, str] = field(default_factory=dict[int, str])
 
     # ---- statements
 
@@ -63,16 +61,7 @@ class KernelPrinter(TilePrinter):
         self.body(body)
 
     def store(self, stmt: Store) -> None:
-        where = self.pointer(stmt.tensor, stmt.index, stmt.axes)
-        value = self.aligned(stmt.value, stmt.axes)
-        if len(value) > 60:
-            name = self.names.fresh(f"{stmt.tensor.lower()}_tile")
-            self.writer.line(f"{name} = {value}")
-            value = name
-        mask = "" if stmt.mask == TRUE else f", mask={self.condition(stmt.mask, stmt.axes)}"
-        waits = ["tl.debug_barrier()"] if stmt.tensor in self.shared else []
-        for line in (*waits, f"tl.store({where}, {value}{mask})", *waits):
-            self.writer.line(line)
+        store(self, stmt)
 
     def let(self, stmt: Let) -> None:
         name, value = self.names[stmt.name], stmt.value
@@ -117,6 +106,8 @@ class KernelPrinter(TilePrinter):
         order = [a for a in axes if a in own]
         if isinstance(value, Dot):
             text = product_text(self, value, order)
+        elif id(value) in self.parts:
+            return self.parts[id(value)]
         else:
             text = self.text(value)
             if own != order:
@@ -126,6 +117,8 @@ class KernelPrinter(TilePrinter):
         return f"{atom(text)}[{', '.join(':' if a in own else 'None' for a in axes)}]"
 
     def text(self, value: Value) -> str:
+        if id(value) in self.parts:
+            return self.parts[id(value)]
         match value:
             case Ref():
                 return self.names[value.name]
@@ -192,78 +185,6 @@ class KernelPrinter(TilePrinter):
             words.append(f"other={constant_text(fill, value.dtype) if negative_zero(fill) else number_text(fill)}")
         return f"tl.load({', '.join(words)})"
 
-    def pointer(self, tensor: str, index: Sequence[Affine | Value], axes: Sequence[str]) -> str:
-        """Where elements lie in memory, row by row."""
-        total = [self.names[tensor]]
-        extents = self.program.tensors[tensor].extents
-        for dimension, (place, extent) in enumerate(zip(index, extents, strict=True)):
-            low = self.low(extent)
-            if place == Affine() and low == "0":
-                continue
-            text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
-            text = text if low == "0" else f"{text} - {atom(low)}"
-            steps = [atom(self.count(e)) for e in extents[dimension + 1 :]]
-            total.append(" * ".join([atom(text), *steps]) if steps else text)
-        return " + ".join(total)
-
-    def low(self, extent: Extent) -> str:
-        """The first position of a dimension."""
-        return self._extreme(extent.low_word, extent.lower)
-
-    def high(self, extent: Extent) -> str:
-        """One past the last position of a dimension."""
-        return self._extreme(extent.high_word, extent.upper)
-
-    def count(self, extent: Extent) -> str:
-        """The number of positions of a dimension, where there are any."""
-        low = self.low(extent)
-        return self.high(extent) if low == "0" else f"{self.high(extent)} - {atom(low)}"
-
-    def _extreme(self, word: str, ends: Sequence[Affine]) -> str:
-        *texts, last = (self.integer(a, ()) for a in ends)
-        for text in reversed(texts):
-            last = f"{word}({text}, {last})"
-        return last
-
-    def integer(self, affine: Affine, axes: Sequence[str]) -> str:
-        parts: list[str] = []
-        # What is the same in all lanes first, and something positive in front.
-        for term, factor in sorted(affine.terms, key=lambda pair: (pair[1] < 0, pair[0] in axes)):
-            if isinstance(term, str):
-                text = self.lane(term, axes) if term in axes else self.names[term]
-            else:
-                text = self.division(term, axes)
-            if abs(factor) >= LARGE:
-                # The launcher looks at how far sizes reach; what a factor alone can take beyond 31 bits is wide here.
-                text = f"tl.cast({text}, tl.int64)"
-            text = text if abs(factor) == 1 else f"{abs(factor)} * {text}"
-            sign = "-" if factor < 0 else "+"
-            parts.append(f" {sign} {text}" if parts else f"-{text}" if factor < 0 else text)
-        if affine.constant or not parts:
-            sign = "-" if affine.constant < 0 else "+"
-            size = str(abs(affine.constant))
-            size = size if abs(affine.constant) < 1 << 30 else f"tl.full((), {size}, tl.int64)"
-            parts.append(f" {sign} {size}" if parts else f"-{size}" if affine.constant < 0 else size)
-        return "".join(parts)
-
-    def division(self, term: Division, axes: Sequence[str]) -> str:
-        """Triton's own division is toward 0: it will do for what is never below 0."""
-        inner = self.integer(term.numerator, axes)
-        if self.is_nonnegative(term.numerator):
-            return f"({atom(inner)} {term.kind} {term.divisor})"
-        return f"floor_{'div' if term.kind == '//' else 'mod'}({inner}, {term.divisor})"
-
-    def is_nonnegative(self, affine: Affine) -> bool:
-        return affine.constant >= 0 and all(
-            factor > 0
-            and (
-                term in self.nonnegative
-                if isinstance(term, str)
-                else term.kind == "%" or self.is_nonnegative(term.numerator)
-            )
-            for term, factor in affine.terms
-        )
-
     def operation(self, value: Elem) -> str:
         node = value.node
         if isinstance(node, Scalar):
@@ -274,6 +195,11 @@ class KernelPrinter(TilePrinter):
                 return unary_text(node.op, texts[0], node.dtype)
             case Binary() if id(value) in self.forms:
                 return f"{self.forms[id(value)]}({texts[0]}, {texts[1]})"
+            case Binary(op="+") if (place := self.doubled(value)) is not None:
+                # The product with 2 is exact.
+                half = value.operands[place]
+                assert isinstance(half, Elem)
+                return f"tl.fma({self.called(half, self.operands(half)[0])}, 2.0, {texts[1 - place]})"
             case Binary():
                 return binary_text(node.op, texts[0], texts[1], node.dtype)
             case Compare():
@@ -290,11 +216,31 @@ class KernelPrinter(TilePrinter):
             case Call(function="fma"):
                 return fma_text(texts[0], texts[1], texts[2], node.dtype)
             case Call():
-                wide = node.dtype.wide
-                function = self.forms.get(id(value), node.function)
-                return cast_text(f"{function}_{wide}({cast_text(texts[0], node.dtype, wide)})", wide, node.dtype)
+                text = self.called(value, texts[0])
+                doubled = f"({text} * 2.0)" if self.halves(value) else text
+                return cast_text(doubled, node.dtype.wide, node.dtype)
             case _:
                 raise TypeError(f"{type(node).__name__} is no operation on lanes")
+
+    def called(self, value: Elem, argument: str) -> str:
+        """The call that an elementary function is, in its wide type."""
+        assert isinstance(value.node, Call)
+        dtype = value.node.dtype
+        function = self.forms.get(id(value), value.node.function)
+        return f"{function}_{dtype.wide}({cast_text(argument, dtype, dtype.wide)})"
+
+    def halves(self, value: Value) -> bool:
+        """Whether an operation is made as half of what it is."""
+        return self.forms.get(id(value), "").endswith("_half")
+
+    def doubled(self, value: Elem) -> int | None:
+        """Which operand of a sum of f32 is made as half of itself, the other being a constant; None where none is."""
+        left, right = value.operands
+        if value.dtype.name != "f32":
+            return None
+        if self.halves(left) and isinstance(right, Full):
+            return 0
+        return 1 if self.halves(right) and isinstance(left, Full) else None
 
     def operands(self, value: Elem) -> list[str]:
         """The operands as atoms; a constant is a literal where another operand gives it its type."""

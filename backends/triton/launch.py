@@ -13,44 +13,36 @@ from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of,
 from ..naming import Writer
 from .blocks import blocks
 from .forms import shorter_forms
+from .grid import grid_of, numbers
 from .kernel import KernelPrinter
 from .layout import broken, tidied
 from .operations import cast_text
 from .types import signature_type, triton_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ...compiler.ir.program import Program
     from ..lower.tile import Folded, Stmt, Tiles
     from ..naming import Names
     from .blocks import Block, Descriptor
+    from .grid import Grid
 
 # The most elements that Triton lets a tile have.
 LARGEST = 1 << 20
 
 
 @dataclass(frozen=True)
-class Count:
-    """How many programs a loop of the grid has: *name* is its parameter; *low*, *high*: its ends in Python's words."""
-
-    name: str
-    low: str
-    high: str
-
-
-@dataclass(frozen=True)
 class Launch:
     """A kernel and how it is started.
 
-    *arguments*: (name, type in a signature: `*bf16` a tensor, `i32` a size, `fp32` a scalar), in order; *grid*: the
-    loops that programs are numbered by, the innermost last; *warps*, *stages*: the options that it is compiled with;
-    *descriptors*: those of the arguments that are blocks of tensors.
+    *arguments*: (name, type in a signature: `*bf16` a tensor, `i32` a size, `fp32` a scalar), in order; *warps*,
+    *stages*: the options that it is compiled with; *descriptors*: those of the arguments that are blocks of tensors.
     """
 
     name: str
     arguments: tuple[tuple[str, str], ...]
-    grid: tuple[Count, ...]
+    grid: Grid
     warps: int
     stages: int
     descriptors: tuple[Descriptor, ...] = ()
@@ -74,32 +66,47 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     stores = list(dict.fromkeys(s.tensor for s in statements_of((stmt,)) if isinstance(s, Store)))
     _require_sayable(program, tiles, stmt, body, warps)
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
-    counts: list[Count] = []
-    for loop in chain:
-        assert loop.span is not None
-        counts.append(Count(names.fresh(f"{names[loop.index]}_count"), *loop.span))
+    grid = grid_of(names, chain)
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
     found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
-    inner = _body(program, names, tiles, chain, counts, body, loads & set(stores), found)
-    numbers = _numbers(names, chain, counts)
-    arguments = _arguments(program, names, tiles, counts, [*numbers, *inner])
+    inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found)
+    numbered = list(numbers(names, grid, chain, "pid" if grid.several else "tl.program_id(0)"))
+    arguments = _arguments(program, names, tiles, grid, [*numbered, *inner, *([grid.total] if grid.shared else [])])
     arguments += tuple((d.name, d.signature) for d in descriptors)
     stages = max((s.stages for s in statements_of((stmt,)) if isinstance(s, For)), default=1)
-    launch = Launch(name, arguments, tuple(counts), warps or _warps(tiles, stmt), stages, descriptors)
+    launch = Launch(name, arguments, grid, warps or _warps(tiles, stmt), stages, descriptors)
     given = {n for n, _ in arguments}
-    wide = [names[loop.index] for loop in chain] + [names[n] for n in program.sizes if names[n] in given]
     flags = ["TMA: tl.constexpr"] if descriptors else []
     parameters = ", ".join([*(n for n, _ in arguments), *flags, "WIDE: tl.constexpr"])
-    lines = [_decorator(counts, given), f"def {name}({parameters}):"]
-    lines += numbers
-    lines += ["    if WIDE:", *(f"        {n} = tl.cast({n}, tl.int64)" for n in wide)] if wide else []
-    lines += [f"    {names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
-    axes = [axis for axis in tiles.axes.values() if _mentions(inner, names[axis.name])]
-    lines += [f"    {names[axis.name]} = tl.arange(0, {axis.extent})" for axis in axes]
-    lines += (
-        ["    if WIDE:", *(f"        {names[a.name]} = {names[a.name]}.to(tl.int64)" for a in axes)] if axes else []
-    )
-    return "\n".join(piece for line in [*lines, *inner] for piece in broken(tidied(line))), launch
+    sizes = [names[n] for n in program.sizes if names[n] in given]
+    scalars = [f"{names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
+    own = [axis for axis in tiles.axes.values() if _mentions(inner, names[axis.name])]
+    axes = [f"{names[axis.name]} = tl.arange(0, {axis.extent})" for axis in own]
+    axes += _if_wide(f"{names[a.name]} = {names[a.name]}.to(tl.int64)" for a in own)
+    loops = [names[loop.index] for loop in chain]
+    if grid.shared:
+        # Of a program's tiles the loads go on while the last one is computed, if nothing stands between.
+        flat = (
+            ", flatten=True" if sum(isinstance(s, For) for s in body) == 1 and not _guards(names, chain, grid) else ""
+        )
+        head = [*_if_wide(_cast(n) for n in sizes), *scalars, *axes]
+        head.append(f"for pid in tl.range(tl.program_id(0), {grid.total}, tl.num_programs(0){flat}):")
+        text = [*head, *(f"    {line}" for line in [*numbered, *_if_wide(_cast(n) for n in loops)])]
+    else:
+        first = ["pid = tl.program_id(0)"] if grid.several else []
+        text = [*first, *numbered, *_if_wide(_cast(n) for n in [*loops, *sizes]), *scalars, *axes]
+    lines = [_decorator(grid, given), f"def {name}({parameters}):", *(f"    {line}" for line in text), *inner]
+    return "\n".join(piece for line in lines for piece in broken(tidied(line))), launch
+
+
+def _if_wide(lines: Iterable[str]) -> list[str]:
+    """Lines for numbers that take 64 bits."""
+    found = [f"    {line}" for line in lines]
+    return ["if WIDE:", *found] if found else []
+
+
+def _cast(name: str) -> str:
+    return f"{name} = tl.cast({name}, tl.int64)"
 
 
 def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
@@ -114,6 +121,10 @@ def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
 
 def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt], warps: int | None) -> None:
     values = list(values_of((stmt,)))
+    for loop in [*_grid(stmt)[0][1:], *statements_of(body)]:
+        if isinstance(loop, For) and loop.shared:
+            text = f"{loop.index} is bound to processors, and is not the outermost loop of its nest"
+            raise cannot(program, text, "bind the outermost loop of the grid")
     for loop in statements_of(body):
         if isinstance(loop, For) and loop.kind == "bind":
             text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
@@ -142,7 +153,7 @@ def _body(
     names: Names,
     tiles: Tiles,
     chain: Sequence[For],
-    counts: Sequence[Count],
+    grid: Grid,
     body: Sequence[Stmt],
     shared: set[str],
     found: Mapping[int, Block],
@@ -152,37 +163,29 @@ def _body(
     *shared*: tensors that it writes and reads; *found*: its loads that are blocks.
     """
     nonnegative = {*program.sizes, *tiles.axes}
-    nonnegative |= {loop.index for loop, count in zip(chain, counts, strict=True) if count.low.isdigit()}
-    writer = Writer(indent=1)
-    for loop in chain:
-        own = [f"({loop.condition})"] if loop.condition else []
-        if not loop.rectangular:
-            own += [f"({loop.low} <= {names[loop.index]})", f"({names[loop.index]} < {loop.high})"]
-        if own:
-            writer.line(f"if {' & '.join(own)}:")
-            writer.indent += 1
+    nonnegative |= {loop.index for loop, count in zip(chain, grid.counts, strict=True) if count.low.isdigit()}
+    writer = Writer(indent=2 if grid.shared else 1)
+    for guard in _guards(names, chain, grid):
+        writer.line(f"if {guard}:")
+        writer.indent += 1
     forms = shorter_forms(body)
-    KernelPrinter(program, names, writer, tiles.axes, nonnegative, shared, found, forms).body(body)
+    KernelPrinter(program, names, writer, nonnegative, tiles.axes, shared, found, forms).body(body)
     return writer.lines
 
 
-def _numbers(names: Names, chain: Sequence[For], counts: Sequence[Count]) -> list[str]:
-    """The lines that tell a program which iteration of each loop of the grid it is: the innermost is the fastest."""
-    if not chain:
-        return []
-    lines = ["    pid = tl.program_id(0)"] if len(chain) > 1 else []
-    pid = "pid" if len(chain) > 1 else "tl.program_id(0)"
-    for position in reversed(range(len(chain))):
-        inner = [c.name for c in counts[position + 1 :]]
-        text = pid if not inner else f"{pid} // {inner[0]}" if len(inner) == 1 else f"{pid} // ({' * '.join(inner)})"
-        text = f"{text} % {counts[position].name}" if position else text
-        low = counts[position].low
-        lines.append(f"    {names[chain[position].index]} = {text}{'' if low == '0' else f' + {low}'}")
-    return lines
+def _guards(names: Names, chain: Sequence[For], grid: Grid) -> list[str]:
+    """The conditions under which an iteration of the grid's loops is one."""
+    found: list[str] = []
+    for loop, count in zip(chain, grid.counts, strict=True):
+        own = [f"({loop.condition})"] if loop.condition else []
+        if not loop.rectangular and count.grouped is None:
+            own += [f"({loop.low} <= {names[loop.index]})", f"({names[loop.index]} < {loop.high})"]
+        found += [" & ".join(own)] if own else []
+    return found
 
 
 def _arguments(
-    program: Program, names: Names, tiles: Tiles, counts: Sequence[Count], lines: Sequence[str]
+    program: Program, names: Names, tiles: Tiles, grid: Grid, lines: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
     """What a kernel's text mentions: tensors, scalars, sizes, counts."""
     found = [
@@ -195,12 +198,12 @@ def _arguments(
             kind = "*fp64" if passed_by_pointer(dtype) else "i32" if dtype.is_bool else signature_type(dtype)
             found.append((names[n], kind))
     found += [(names[n], "i32") for n in program.sizes if _mentions(lines, names[n])]
-    return (*found, *((c.name, "i32") for c in counts if _mentions(lines, c.name)))
+    return (*found, *((c.name, "i32") for c in grid.counts if _mentions(lines, c.name)))
 
 
-def _decorator(counts: Sequence[Count], given: set[str]) -> str:
+def _decorator(grid: Grid, given: set[str]) -> str:
     # Triton compiles a kernel anew for a number that is 1 or divisible by 16: for how many programs there are, in vain.
-    fixed = ", ".join(f'"{c.name}"' for c in counts if c.name in given)
+    fixed = ", ".join(f'"{c.name}"' for c in grid.counts if c.name in given)
     return f"@triton.jit(do_not_specialize=[{fixed}])" if fixed else "@triton.jit"
 
 

@@ -195,8 +195,7 @@ def quotient(a, b):
 @triton.jit
 def quotient_far(a, b):
     """a / b (f32), rounded once, for 0, infinities, and b beyond 2^126 too: tried for every a and b that occur."""
-    # A little more than the reciprocal: what is less would meet ties.
-    r = reciprocal(b * 0.0625) * 0.06250000745058060
+    r = reciprocal(b * 0.0625) * 0.0625
     near = a * r
     rest = tl.fma(near, b * -1.0, a)
     return tl.where(tl.abs(rest) > 0.0, tl.fma(rest, r, near), near)
@@ -211,6 +210,15 @@ def quotient_fine(a, b):
     rest = tl.fma(near, b * -1.0, a)
     nearer = tl.fma(rest, r, near)
     return tl.where(tl.abs(rest) > 0.0, tl.fma(tl.fma(nearer, b * -1.0, a), r, nearer), near)
+
+
+# ---- parts of tiles ----
+
+
+@triton.jit
+def column_halves(x):
+    """The left and the right half of the columns of x [rows, columns]."""
+    return tl.split(tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1)))
 
 
 # ---- steps of reductions: one rounding each ----

@@ -199,7 +199,7 @@ def test_the_copy_engine_is_kept_off_what_a_launch_writes() -> None:
     names = Names(program, ())
     tiles = lower_to_tiles(program, schedule.state.tree, lambda name: names[name])
     (stmt,) = tiles.body
-    for stores, left in (((), {"A", "W"}), (("A",), {"W"}), (("A", "W"), set[str]())):
+    for stores, left in (((), {"A", "W", "Y"}), (("A",), {"W", "Y"}), (("A", "W"), set[str]())):
         found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
         assert {d.tensor for d in descriptors} == left
         assert {b.descriptor.tensor for b in found.values()} == left

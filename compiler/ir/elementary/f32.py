@@ -83,16 +83,16 @@ def exp() -> Sequence:
     return b.finish("exp", scaled(b, t, r, b.horner(r, EXP, "u")))
 
 
-def exp_normal(numbers: bool) -> Sequence:
-    """exp with the same bits from -86 on, and e^-86 below that. *numbers*: of numbers alone; NaN gives infinity."""
+def exp_normal(half: bool) -> Sequence:
+    """exp with the same bits from -86 on, and e^-86 below that. *half*: half of it, and that of e^89 for NaN."""
     b = Builder(F32)
-    x = b.op("fmin" if numbers else "clamp_above", b.x, 89.0, name="x")
-    x = b.op("fmax" if numbers else "clamp_below", x, -86.0, name="x")
+    x = b.op("fmin" if half else "clamp_above", b.x, 89.0, name="x")
+    x = b.op("fmax" if half else "clamp_below", x, -86.0, name="x")
     t = b.fma(x, b.const(LOG2_E, "log2_e"), b.const(MAGIC - 1, "magic"), name="t")
     n = b.op("sub", t, MAGIC - 1, name="n")
     r = b.fma(n, b.const(-LN2, "minus_ln2"), x, name="r")
     r = b.fma(n, b.const(-LN2_REST, "minus_ln2_rest"), r, name="r")
-    return b.finish(f"exp_{'number' if numbers else 'normal'}", lifted(b, t, r, b.horner(r, EXP, "u"), numbers))
+    return b.finish(f"exp_{'half' if half else 'normal'}", lifted(b, t, r, b.horner(r, EXP, "u"), half))
 
 
 def exp2() -> Sequence:
@@ -106,15 +106,15 @@ def exp2() -> Sequence:
     return b.finish("exp2", scaled(b, t, r, b.horner(r, EXP2, "u")))
 
 
-def exp2_normal(numbers: bool) -> Sequence:
-    """exp2 with the same bits from -124 on, and 2^-124 below that. *numbers*: of numbers alone; NaN gives infinity."""
+def exp2_normal(half: bool) -> Sequence:
+    """exp2 with the same bits from -124 on, and 2^-124 below that. *half*: half of it, and that of 2^129 for NaN."""
     b = Builder(F32)
-    x = b.op("fmin" if numbers else "clamp_above", b.x, 129.0, name="x")
-    x = b.op("fmax" if numbers else "clamp_below", x, -124.0, name="x")
+    x = b.op("fmin" if half else "clamp_above", b.x, 129.0, name="x")
+    x = b.op("fmax" if half else "clamp_below", x, -124.0, name="x")
     t = b.op("add", x, b.const(MAGIC - 1, "magic"), name="t")
     n = b.op("sub", t, MAGIC - 1, name="n")
     r = b.op("sub", x, n, name="r")
-    return b.finish(f"exp2_{'number' if numbers else 'normal'}", lifted(b, t, r, b.horner(r, EXP2, "u"), numbers))
+    return b.finish(f"exp2_{'half' if half else 'normal'}", lifted(b, t, r, b.horner(r, EXP2, "u"), half))
 
 
 def _split(b: Builder, start_bits: int) -> tuple[Value, Value]:

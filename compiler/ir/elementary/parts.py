@@ -47,14 +47,14 @@ def scaled(b: Builder, t: Value, r: Value, u: Value) -> Value:
     return b.op("mul", y, s2, name="y")
 
 
-def lifted(b: Builder, t: Value, r: Value, u: Value, numbers: bool) -> Value:
-    """(1 + r u) 2^n as twice a normal number, where the low bits of t hold n - 1 and n is no less than -124.
+def lifted(b: Builder, t: Value, r: Value, u: Value, half: bool) -> Value:
+    """(1 + r u) 2^n as twice a normal number, where the low bits of t hold n - 1 and n is at least -124.
 
-    What adds to the bits of a NaN may make it a number: unless all are *numbers*, r brings it back.
+    *half*: that normal number. What is added to the bits of a NaN may make a number of it: r brings it back.
     """
     bits = b.op("bits", b.fma(u, r, 1.0, name="p"))
-    half = b.op("float", b.op("iadd", bits, b.op("shl", b.op("bits", t), b.dtype.precision - 1)), name="half")
-    return b.op("mul", half, 2.0, name="y") if numbers else b.fma(half, 2.0, b.op("mul", r, 0.0), name="y")
+    y = b.op("float", b.op("iadd", bits, b.op("shl", b.op("bits", t), b.dtype.precision - 1)), name="half")
+    return y if half else b.fma(y, 2.0, b.op("mul", r, 0.0), name="y")
 
 
 def sign_and_magnitude(b: Builder) -> tuple[Value, Value]:

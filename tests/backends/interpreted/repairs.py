@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 import triton.language as tl
 from tilewright.backends.numpy.runtime import fma_f32, fma_f64, fold, maximum, minimum
-from tilewright.backends.triton.forms import RECIPROCALS, reciprocal
+from tilewright.backends.triton.quotients import RECIPROCALS, reciprocal
 from tilewright.compiler.ir.dtype import DTYPES
 from tilewright.compiler.ir.fold import FAMILIES
 from triton.runtime import interpreter

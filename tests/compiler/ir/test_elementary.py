@@ -161,10 +161,11 @@ def test_one_more_rounding_gives_the_nearest_bf16(name: str) -> None:
 @pytest.mark.parametrize(("name", "least"), [("exp", -86.0), ("exp2", -124.0)])
 def test_sequences_for_normal_results_have_the_bits_of_the_definition(name: str, least: float) -> None:
     every = np.arange(0, 1 << 32, 997, np.uint32).view(np.float32)
-    for shorter, of_nan in zip(NORMAL[name], (INF, NAN), strict=True):
+    for shorter, of_nan, factor in zip(NORMAL[name], (INF, NAN), (2, 1), strict=True):
         found = numpy_function(shorter, F32)(every)
         bounded = np.where(np.isnan(every), np.float32(of_nan), np.where(every < least, np.float32(least), every))
-        assert same_bits(found, numpy_function(name, F32)(bounded))
+        with np.errstate(over="ignore"):
+            assert same_bits(found * np.float32(factor), numpy_function(name, F32)(bounded))
         some = [evaluate(sequence(shorter, F32), float(x)) for x in every[::40000]]
         assert same_bits(np.float32(some), found[::40000])
 

@@ -1,0 +1,122 @@
+"""Which iterations of the loops of a grid a program runs: its number taken apart, and how many numbers there are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..lower.tile import For, Grouped
+    from ..naming import Names
+
+
+@dataclass(frozen=True)
+class Count:
+    """How often a loop of the grid runs: *name* is its parameter; *low*, *high*: its ends in Python's words.
+
+    *grouped*: how often in all, when it runs in groups that the loop named *outer* counts.
+    """
+
+    name: str
+    low: str
+    high: str
+    grouped: Grouped | None = None
+    outer: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The loops that programs are numbered by, the innermost last and fastest. *shared*: among as many programs as the
+    device has processors, each of which runs every so-manieth."""
+
+    counts: tuple[Count, ...] = ()
+    shared: bool = False
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one loop."""
+        return len(self.counts) > 1
+
+    @property
+    def total(self) -> str:
+        """How many iterations there are."""
+        return " * ".join(self.factors) or "1"
+
+    @property
+    def factors(self) -> list[str]:
+        """What multiplies to the number of iterations: a loop in groups counts those of all groups."""
+        return [c.name for n, c in enumerate(self.counts) if n != self.groups]
+
+    @property
+    def groups(self) -> int | None:
+        """The place of the loop that counts the groups of the last one."""
+        last = self.counts[-1] if self.counts else None
+        if last is None or last.grouped is None:
+            return None
+        return next(n for n, c in enumerate(self.counts) if c.name == last.outer)
+
+    def host(self, names: Names) -> Iterator[str]:
+        """The lines that give the counts their values."""
+        for count in self.counts:
+            text = count.high if count.low == "0" else f"{count.high} - ({count.low})"
+            if count.grouped is not None:
+                # All groups are full but the last.
+                outer = names[count.grouped.outer]
+                yield f"{outer} = {self.counts[self.groups or 0].name} - 1"
+                yield f"{count.name} = {count.grouped.size} * {outer} + {count.grouped.high}"
+                continue
+            sure = re.fullmatch(r"\w+|\(\w+ \+ \d+\) // \d+", text) is not None
+            yield f"{count.name} = {text if sure else f'max(0, {text})'}"
+
+
+def grid_of(names: Names, chain: Sequence[For]) -> Grid:
+    """The grid that some loops in one another are."""
+    counts: list[Count] = []
+    for position, loop in enumerate(chain):
+        assert loop.span is not None
+        found = loop.grouped if position == len(chain) - 1 else None
+        place = next((n for n, o in enumerate(chain[:position]) if found and o.index == found.outer), None)
+        # A group has to begin at 0, and be counted by a loop that runs whatever the others do.
+        whole = place is not None and all(o.rectangular for o in chain[:position]) and counts[place].low == "0"
+        outer = counts[place].name if whole and place is not None else ""
+        name = names.fresh(f"{names[loop.index]}_count")
+        counts.append(Count(name, *loop.span, found if whole else None, outer))
+    return Grid(tuple(counts), bool(chain) and chain[0].shared)
+
+
+def numbers(names: Names, grid: Grid, chain: Sequence[For], number: str) -> Iterator[str]:
+    """The lines that take the number of an iteration apart."""
+    loops, counts = [names[loop.index] for loop in chain], grid.counts
+    if grid.groups is None:
+        yield from _apart(loops, counts, number)
+        return
+    last = counts[-1]
+    assert last.grouped is not None
+    outer, between = grid.groups, [c.name for c in counts[grid.groups + 1 : -1]]
+    if outer:
+        whole = " * ".join([*between, last.name])
+        yield from _apart(loops[:outer], counts[:outer], f"{number} // ({whole})")
+        number, before = names.fresh("number"), number
+        yield f"{number} = {before} % ({whole})"
+    # All groups are full but the last.
+    each = " * ".join([str(last.grouped.size), *between])
+    within, size = names.fresh("within"), names.fresh(f"{loops[-1]}_size")
+    yield f"{loops[outer]} = {number} // ({each})"
+    yield f"{within} = {number} % ({each})"
+    yield f"{size} = {chain[-1].high}"
+    yield from _apart(loops[outer + 1 : -1], counts[outer + 1 : -1], f"{within} // {size}")
+    yield f"{loops[-1]} = {within} % {size}"
+
+
+def _apart(loops: Sequence[str], counts: Sequence[Count], number: str) -> Iterator[str]:
+    for position in reversed(range(len(loops))):
+        inner = [c.name for c in counts[position + 1 :]]
+        text = number
+        if inner:
+            text = f"{number} // {inner[0]}" if len(inner) == 1 else f"{number} // ({' * '.join(inner)})"
+        text = f"{text} % {counts[position].name}" if position else text
+        low = counts[position].low
+        yield f"{loops[position]} = {text}{'' if low == '0' else f' + {low}'}"
