@@ -12,7 +12,18 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .groups import Contraction, Group, contraction, dimensions, greatest, groups, multiplied, reductions, transposed
+from .groups import (
+    Contraction,
+    Group,
+    contraction,
+    dimensions,
+    greatest,
+    groups,
+    multiplied,
+    reductions,
+    same_rows,
+    transposed,
+)
 from .refusal import IllegalTransformError
 
 if TYPE_CHECKING:
@@ -20,6 +31,10 @@ if TYPE_CHECKING:
 
     from ..compiler.ir.program import Program, Stage
     from .state import State
+
+
+# The side of a square of rows.
+SQUARE = 8
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,7 @@ class Steps(Protocol):
     def reorder(self, *names: str) -> None: ...
     def fuse(self, outer: str, inner: str, /) -> str: ...
     def compute_at(self, stage: str, loop: str, /) -> None: ...
+    def merge(self, first: str, second: str, /) -> str: ...
     def parallel(self, loop: str, /) -> None: ...
     def bind(self, loop: str, target: str, /) -> None: ...
     def block(self, *names: str) -> None: ...
@@ -73,11 +89,29 @@ def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None
     *contracts*: whether contractions get tiles of rows and columns, for matrix units.
     """
     _inline(steps)
-    for group in groups(steps.state.program):
-        program = steps.state.program
+    program = steps.state.program
+    waiting = groups(program)
+    while waiting:
+        group = waiting.pop(0)
         found = [c for n in (*group.members, group.root) if (c := contraction(program, program.stage(n)))]
-        if not (contracts and found and _attempt(steps, _contractions, steps, group, found, sizes)):
-            _attempt(steps, _along_rows, steps, group, sizes)
+        if contracts and found and _attempt(steps, _contractions, steps, group, found, sizes):
+            continue
+        together = [group]
+        while waiting and _joins(program, together, waiting[0]):
+            together.append(waiting.pop(0))
+        if len(together) > 1 and _attempt(steps, _rows_together, steps, together, sizes):
+            continue
+        waiting = [*together[1:], *waiting]
+        _attempt(steps, _along_rows, steps, group, sizes)
+
+
+def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
+    """Whether a group without contractions can have the programs of those before it, which reduce its rows."""
+    names = (*group.members, group.root)
+    return any(reductions(program.stage(n)) for g in together for n in (*g.members, g.root)) and (
+        not any(contraction(program, program.stage(n)) for n in names)
+        and any(same_rows(program, g, group) for g in together)
+    )
 
 
 def _attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> bool:
@@ -112,10 +146,11 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         _along_rows(steps, group, sizes)
         return
     loop = {n: f"{group.root}.{n}" for n in order}
-    ro, ri = steps.split(loop[rows[-1]], sizes.rows)
+    split = {n: steps.split(loop[n], size) for n, size in _spread(rows, sizes, any(c.padded for c in found)).items()}
     co, ci = steps.split(loop[columns[-1]], sizes.columns)
-    outer = [loop[n] for n in order if n not in (rows[-1], columns[-1])]
-    steps.reorder(*outer, ro, co, ri, ci)
+    outer = [loop[n] for n in order if n not in (*split, columns[-1])]
+    ro, ri = [o for o, _ in split.values()], [i for _, i in split.values()]
+    steps.reorder(*outer, *ro, co, *ri, ci)
     for member in reversed(group.members):
         steps.compute_at(member, co)
     serial: list[str] = []
@@ -125,7 +160,9 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         widest = max(program.tensors[t].dtype.bits for t in one.factors)
         ko, ki = steps.split(last, max(16, sizes.depth * 16 // widest))
         tile = (
-            [ri, ci] if one.stage == group.root else [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
+            [*ri, ci]
+            if one.stage == group.root
+            else [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
         )
         steps.reorder(*before, ko, *tile, ki)
         serial += [*before, ko]
@@ -135,17 +172,28 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         for outside, within in itertools.pairwise([*before, ko]):
             # One loop over all that is summed: loads are under way across its whole length.
             _attempt(steps, steps.fuse, outside, within)
-    grid = [*outer, ro, co]
+    grid = [*outer, *ro, co]
     for stage in (*copies, *group.members, group.root):
         _block(steps, stage, (*grid, *serial))
-    groups_of, _, within = steps.group(ro, co, sizes.together)
-    first, *rest = (*outer, groups_of, co, within)
+    groups_of, _, within = steps.group(ro[-1], co, sizes.together)
+    first, *rest = (*outer, *ro[:-1], groups_of, co, within)
     if sizes.processors:
         steps.bind(first, "processors")
     else:
         steps.parallel(first)
     for name in rest:
         steps.parallel(name)
+
+
+def _spread(rows: Sequence[str], sizes: Sizes, padded: bool) -> dict[str, int]:
+    """By how much to split which of the indices that are rows together: the last one; where neighbours are read, which
+    are fewer round a square, the last two by 8, and one more by what is left."""
+    if not padded or len(rows) < 2 or sizes.rows < SQUARE**2:
+        return {rows[-1]: sizes.rows}
+    left = sizes.rows // SQUARE**2
+    if len(rows) == 2 or left == 1:
+        return {rows[-2]: SQUARE * left, rows[-1]: SQUARE}
+    return {rows[-3]: left, rows[-2]: SQUARE, rows[-1]: SQUARE}
 
 
 def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
@@ -161,7 +209,31 @@ def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
         return
     of = dimensions(program, group)
     shared = [n for n in order if all(any(n in d for d in of[m].values()) for m in reduced)]
-    ordered = not all(_any_order(program, name) for name in reduced)
+    for name in _rows(steps, group, shared, sizes, ordered=not all(_any_order(program, name) for name in reduced)):
+        steps.parallel(name)
+
+
+def _rows_together(steps: Steps, together: Sequence[Group], sizes: Sizes) -> None:
+    """One program for a row of several groups: the first ones reduce it, and the others read what they come to."""
+    program = steps.state.program
+    rows = [r.index for r in program.stage(together[0].root).ranges]
+    names = [n for g in together for n in (*g.members, g.root) if reductions(program.stage(n))]
+    ordered = not all(_any_order(program, n) for n in names)
+    (first, *others) = [
+        _rows(steps, g, [r.index for r in program.stage(g.root).ranges[: len(rows)]], sizes, ordered) for g in together
+    ]
+    for grid in others:
+        for mine, other in zip(first, grid, strict=True):
+            steps.merge(mine, other)
+    for name in first:
+        steps.parallel(name)
+
+
+def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, ordered: bool) -> list[str]:
+    """The loops over a group's rows, those of the index *shared*, with all else inside as tiles of a row or of some."""
+    program = steps.state.program
+    root = program.stage(group.root)
+    order = [r.index for r in root.ranges]
     grid = [f"{root.name}.{n}" for n in shared]
     inside = [f"{root.name}.{n}" for n in order if n not in shared]
     rows: list[str] = []
@@ -193,8 +265,7 @@ def _along_rows(steps: Steps, group: Group, sizes: Sizes) -> None:
             serial += [*along[:-1], outer]
     for name in (*group.members, group.root):
         _block(steps, name, serial)
-    for name in grid:
-        steps.parallel(name)
+    return grid
 
 
 def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) -> None:

@@ -71,6 +71,14 @@ def _alike(program: Program, group: Group) -> bool:
     return len({frozenset(d for found in of[n].values() for d in found) for n in reduced}) <= 1
 
 
+def same_rows(program: Program, first: Group, second: Group) -> bool:
+    """Whether a group reads what another one computes, for each of its rows the element of that row alone."""
+    found = dimensions(program, Group(second.root, (*second.members, first.root)))[first.root]
+    rows = [r.index for r in program.stage(first.root).ranges]
+    leading = [frozenset({r.index}) for r in program.stage(second.root).ranges[: len(rows)]]
+    return bool(rows) and [found[r] for r in rows] == leading
+
+
 def contraction(program: Program, stage: Stage) -> Contraction | None:
     """The contraction that an equation is, or None: a sum of products that a matrix unit computes, and that may run in
     any order, or in the unit's own."""
@@ -171,7 +179,7 @@ def transposed(stage: Stage, last: str) -> str | None:
     """An index other than *last* along which some tensor lies in memory while the result lies along *last*."""
     for read in _read(stage.value):
         place = read.subscripts[-1] if read.subscripts else None
-        names = list(place.affine.names()) if isinstance(place, Index) else []
+        names = list(place.affine.names()) if isinstance(place, Index) and len(read.subscripts) > 1 else []
         own = [r.index for r in stage.ranges]
         if names and last not in names and names[-1] in own:
             return names[-1]

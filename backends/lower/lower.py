@@ -22,6 +22,7 @@ from ...compiler.ir.tree import Leaf, Loop, Node, leaves
 from .check import check_lanes
 from .fills import with_fills
 from .folds import folding, no_product, one_at_a_time
+from .forward import with_forwarded
 from .groups import group_size
 from .lanes import Lanes, find_lanes, widened
 from .lifetimes import with_carried, with_starts
@@ -74,7 +75,8 @@ def lower_to_tiles(
         for n, t in program.tensors.items()
         if t.role not in ("input", "constant") and n not in program.outputs and n not in lanes.tiles
     )
-    return Tiles(work.lanes.axes, with_carried(with_starts(with_fills(body), program)), arrays, tuple(lanes.tiles))
+    body = with_forwarded(with_fills(body), work.lanes.axes)
+    return Tiles(work.lanes.axes, with_carried(with_starts(body, program)), arrays, tuple(lanes.tiles))
 
 
 def _require_distinct(program: Program, tree: Sequence[Node], lanes: Lanes) -> None:

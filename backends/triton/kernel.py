@@ -13,7 +13,7 @@ from ..lower.tile import Dot, Elem, For, Full, Integer, Let, Load, Reduce, Ref, 
 from .loops import apart, fused, range_text
 from .operations import binary_text, cast_text, fma_text, unary_text
 from .positions import PositionPrinter
-from .products import product_text
+from .products import added, product_text
 from .reductions import reduction_text
 from .stores import store
 from .types import constant_text, full_text, literal_text, negative_zero, number_text
@@ -38,6 +38,8 @@ class KernelPrinter(PositionPrinter):
     # The loads that are blocks of a tensor, and the shorter functions for operations, by identity.
     blocks: Mapping[int, Block]
     forms: Mapping[int, str]
+    # The tiles that are kept as products come out, by name, with the shape that they have then.
+    flat: dict[str, str] = field(default_factory=dict[str, str])
     # What values are called while half a tile is written, by identity.
     parts: dict[int, str] = field(default_factory=dict[int, str])
 
@@ -67,7 +69,7 @@ class KernelPrinter(PositionPrinter):
         name, value = self.names[stmt.name], stmt.value
         shape = self.shape(stmt.axes)
         if isinstance(value, Full) and not stmt.keep:
-            self.writer.line(f"{name} = {full_text(shape, value.value, value.dtype)}")
+            self.writer.line(f"{name} = {full_text(self.flat.get(name, shape), value.value, value.dtype)}")
             return
         if isinstance(value, Load) and not stmt.keep and value.axes == tuple(stmt.axes):
             self.load_as(name, value)
@@ -81,15 +83,10 @@ class KernelPrinter(PositionPrinter):
 
     def accumulated(self, stmt: Let) -> str | None:
         """`acc = acc + a @ b` in the form that matrix units take; None where it is something else."""
-        value = stmt.value
-        if isinstance(value, Dot) and value.fold is not None:
-            return product_text(self, value, stmt.axes)
-        if not isinstance(value, Elem) or not isinstance(value.node, Binary) or value.node.op != "+":
-            return None
-        old, dot = value.operands
-        if isinstance(old, Ref) and isinstance(dot, Dot) and old.axes == tuple(stmt.axes):
-            return product_text(self, dot, old.axes, self.names[old.name])
-        return None
+        if isinstance(stmt.value, Dot) and stmt.value.fold is not None:
+            return product_text(self, stmt.value, stmt.axes)
+        dot = added(stmt)
+        return None if dot is None else product_text(self, dot, stmt.axes, self.names[stmt.name])
 
     def shape(self, axes: Sequence[str]) -> str:
         return tuple_text([str(self.axes[a].extent) for a in axes])
@@ -121,7 +118,8 @@ class KernelPrinter(PositionPrinter):
             return self.parts[id(value)]
         match value:
             case Ref():
-                return self.names[value.name]
+                name = self.names[value.name]
+                return f"tl.reshape({name}, {self.shape(value.axes)})" if name in self.flat else name
             case Full():
                 return constant_text(value.value, value.dtype)
             case Integer():

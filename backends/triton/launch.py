@@ -17,6 +17,7 @@ from .grid import grid_of, numbers
 from .kernel import KernelPrinter
 from .layout import broken, tidied
 from .operations import cast_text
+from .products import flat_tiles
 from .types import signature_type, triton_type
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _body(
         writer.line(f"if {guard}:")
         writer.indent += 1
     forms = shorter_forms(body)
-    KernelPrinter(program, names, writer, nonnegative, tiles.axes, shared, found, forms).body(body)
+    printer = KernelPrinter(program, names, writer, nonnegative, tiles.axes, shared, found, forms)
+    printer.flat = flat_tiles(printer, body)
+    printer.body(body)
     return writer.lines
 
 

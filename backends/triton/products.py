@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES
+from ...compiler.ir.expr import Binary
+from ..lower.lifetimes import lets
 from ..lower.refusing import cannot
+from ..lower.tile import Dot, Elem, Full, Ref
 from .types import triton_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...compiler.ir.dtype import DType
-    from ..lower.tile import Dot, Value
+    from ..lower.tile import Let, Stmt, Value
     from .kernel import KernelPrinter
 
 ROWS = 64  # of a tile that wgmma multiplies
@@ -23,23 +26,18 @@ def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: s
 
     Several axes of one kind (rows, columns, what is summed) are flattened into one for the product.
     """
-    a, b = dot.a, dot.b
-    rows = [n for n in order if n in a.axes and n not in dot.batch]
-    columns = [n for n in order if n in b.axes and n not in dot.batch]
-    if order and columns and next(n for n in order if n not in dot.batch) == columns[0]:
-        # (a b)^T is b^T a^T: the product comes out in the wanted order.
-        a, b, rows, columns = b, a, columns, rows
+    a, b, rows, columns = _sides(dot, order)
     batch = [n for n in order if n in dot.batch]
     found = [*batch, *rows, *columns]
     if dot.fold is not None and a.dtype.bits == 8:
         a, b, rows, columns = _of_eight_bits(printer, dot, a, b, rows, columns)
         found = [*rows, *columns]
-    flat = max(len(rows), len(columns), len(batch), len(dot.over)) > 1
+    flat = _flattens(dot, batch, rows, columns)
     kind, precision = _operand_type(a.dtype, b.dtype, dot.precision) if dot.fold is None else _folded_type(dot)
     left = _operand(printer, a, [batch, rows, dot.over], flat, kind)
     right = _operand(printer, b, [batch, dot.over, columns], flat, kind)
     words = [left, right]
-    direct = found == list(order) and not flat
+    direct = found == list(order) and (not flat or held in printer.flat)
     words += [held] if held and direct else []
     if dot.fold is not None:
         start = printer.aligned(dot.fold.start, found)
@@ -47,11 +45,59 @@ def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: s
         words += [f"max_num_imprecise_acc={dot.fold.promote}"] if dot.fold.promote else []
     words += [f'input_precision="{precision}"'] if precision else []
     text = f"tl.dot({', '.join(words)})"
+    if held and direct:
+        return text
     if flat:
         text = f"tl.reshape({text}, {printer.shape(found)})"
     if found != list(order):
         text = f"tl.permute({text}, ({', '.join(str(found.index(n)) for n in order)}))"
-    return f"{held} + {text}" if held and not direct else text
+    return f"{held} + {text}" if held else text
+
+
+def flat_tiles(printer: KernelPrinter, body: Sequence[Stmt]) -> dict[str, str]:
+    """The tiles that sums of products are added to and nothing else makes, whose axes a product flattens: they are kept
+    as the products come out. By name, with the shape that they have then."""
+    shapes: dict[str, set[str | None]] = {}
+    for let in lets(body):
+        held = added(let)
+        shape = (
+            None if let.keep else "" if isinstance(let.value, Full) else held and _flat_shape(printer, held, let.axes)
+        )
+        shapes.setdefault(let.name, set()).add(shape)
+    found = {printer.names[name]: shape - {""} for name, shape in shapes.items()}
+    return {name: shape.pop() or "" for name, shape in found.items() if len(shape) == 1 and None not in shape}
+
+
+def added(let: Let) -> Dot | None:
+    """The product that a tile has added to it; None where it is made in another way."""
+    value = let.value
+    if not isinstance(value, Elem) or not isinstance(value.node, Binary) or value.node.op != "+":
+        return None
+    old, dot = value.operands
+    mine = isinstance(old, Ref) and old.name == let.name and old.axes == tuple(let.axes)
+    return dot if mine and isinstance(dot, Dot) else None
+
+
+def _flat_shape(printer: KernelPrinter, dot: Dot, order: Sequence[str]) -> str | None:
+    _, _, rows, columns = _sides(dot, order)
+    batch = [n for n in order if n in dot.batch]
+    if not _flattens(dot, batch, rows, columns) or [*batch, *rows, *columns] != list(order):
+        return None
+    return f"({', '.join(str(printer.lanes(group)) for group in (batch, rows, columns) if group)})"
+
+
+def _sides(dot: Dot, order: Sequence[str]) -> tuple[Value, Value, list[str], list[str]]:
+    """The operands so that the product comes out in the wanted order, and the rows and the columns of it."""
+    rows = [n for n in order if n in dot.a.axes and n not in dot.batch]
+    columns = [n for n in order if n in dot.b.axes and n not in dot.batch]
+    if order and columns and next(n for n in order if n not in dot.batch) == columns[0]:
+        # (a b)^T is b^T a^T.
+        return dot.b, dot.a, columns, rows
+    return dot.a, dot.b, rows, columns
+
+
+def _flattens(dot: Dot, batch: Sequence[str], rows: Sequence[str], columns: Sequence[str]) -> bool:
+    return max(len(rows), len(columns), len(batch), len(dot.over)) > 1
 
 
 def _operand(printer: KernelPrinter, value: Value, groups: Sequence[Sequence[str]], flat: bool, kind: DType) -> str:

@@ -10,8 +10,7 @@ from ..numpy.runtime import fma_f32
 
 RECIPROCALS = 3
 TINY, SCALE = np.finfo(np.float32).tiny, np.float32(0.0625)
-# A little more than the scale: what is less than a reciprocal meets ties.
-ABOVE = np.float32(0.0625 * (1 + 2.0**-23))
+ABOVE, BELOW = (np.float32(0.0625 * (1 + sign * 2.0**-23)) for sign in (1, -1))
 
 
 def reciprocal(x: Any, number: int) -> Any:
@@ -38,11 +37,10 @@ def _far_quotient(a: Any, b: Any, number: int) -> Any:
 
 
 def _fine_quotient(a: Any, b: Any, number: int) -> Any:
-    r = reciprocal(b * SCALE, number) * ABOVE
-    near = a * r
+    r = reciprocal(b * SCALE, number)
+    near = a * ABOVE * r
     rest = fma_f32(near, -b, a)
-    nearer = fma_f32(rest, r, near)
-    return np.where(np.abs(rest) > 0, fma_f32(fma_f32(nearer, -b, a), r, nearer), near)
+    return np.where(np.abs(rest) > 0, fma_f32(rest, r * BELOW, near), near)
 
 
 QUOTIENTS = {"quotient": _quotient, "quotient_far": _far_quotient, "quotient_fine": _fine_quotient}

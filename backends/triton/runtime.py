@@ -204,12 +204,11 @@ def quotient_far(a, b):
 @triton.jit
 def quotient_fine(a, b):
     """a / b (f32), rounded once, for those close to a tie besides: tried for every a and b that occur."""
-    # A little more than the reciprocal: what is less would meet ties.
-    r = reciprocal(b * 0.0625) * 0.06250000745058060
-    near = a * r
+    r = reciprocal(b * 0.0625)
+    # A little too much, and corrected by a little too little: errors of one sign would meet at the tie.
+    near = a * 0.06250000745058060 * r
     rest = tl.fma(near, b * -1.0, a)
-    nearer = tl.fma(rest, r, near)
-    return tl.where(tl.abs(rest) > 0.0, tl.fma(tl.fma(nearer, b * -1.0, a), r, nearer), near)
+    return tl.where(tl.abs(rest) > 0.0, tl.fma(rest, r * 0.06249999254941940, near), near)
 
 
 # ---- parts of tiles ----
