@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from ..naming import Names
 
 
+# What the second and the third axis of a grid count to.
+AXIS = 65535
+
+
 @dataclass(frozen=True)
 class Count:
     """How often a loop of the grid runs: *name* is its parameter; *low*, *high*: its ends in Python's words.
@@ -39,6 +43,21 @@ class Grid:
     def several(self) -> bool:
         """Whether there is more than one loop."""
         return len(self.counts) > 1
+
+    @property
+    def plane(self) -> bool:
+        """Whether the loops are axes of the grid themselves, so that no number has to be taken apart: two that run from
+        0 on. What the second axis cannot count goes on along the third."""
+        plain = len(self.counts) == 2 and self.groups is None and not self.shared
+        return plain and all(c.low == "0" for c in self.counts)
+
+    @property
+    def programs(self) -> str:
+        """The grid of a launch, as a tuple."""
+        if self.plane:
+            outer, inner = (c.name for c in self.counts)
+            return f"({inner}, min({outer}, {AXIS}), ({outer} + {AXIS - 1}) // {AXIS})"
+        return f"(min({self.total}, processors(device)),)" if self.shared else f"({self.total},)"
 
     @property
     def total(self) -> str:
@@ -90,6 +109,10 @@ def grid_of(names: Names, chain: Sequence[For]) -> Grid:
 def numbers(names: Names, grid: Grid, chain: Sequence[For], number: str) -> Iterator[str]:
     """The lines that take the number of an iteration apart."""
     loops, counts = [names[loop.index] for loop in chain], grid.counts
+    if grid.plane:
+        yield f"{loops[1]} = tl.program_id(0)"
+        yield f"{loops[0]} = tl.program_id(1) + tl.num_programs(1) * tl.program_id(2)"
+        return
     if grid.groups is None:
         yield from _apart(loops, counts, number)
         return

@@ -155,10 +155,7 @@ def _launch(launch: Launch, names: Names, body: Writer) -> None:
     options = [f"{flags}WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
     for line in launch.grid.host(names):
         body.line(line)
-    programs = launch.grid.total
-    if launch.grid.shared:
-        programs = f"min({programs}, processors(device))"
-    call = f"{launch.name}[({programs},)]({', '.join([*words, *options])})"
+    call = f"{launch.name}[{launch.grid.programs}]({', '.join([*words, *options])})"
     if launch.grid.counts:
         # No program at all is no launch.
         body.line(f"if {launch.grid.total}:")

@@ -71,7 +71,8 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
     found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
     inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found)
-    numbered = list(numbers(names, grid, chain, "pid" if grid.several else "tl.program_id(0)"))
+    counted = grid.several and not grid.plane
+    numbered = list(numbers(names, grid, chain, "pid" if counted else "tl.program_id(0)"))
     arguments = _arguments(program, names, tiles, grid, [*numbered, *inner, *([grid.total] if grid.shared else [])])
     arguments += tuple((d.name, d.signature) for d in descriptors)
     stages = max((s.stages for s in statements_of((stmt,)) if isinstance(s, For)), default=1)
@@ -86,15 +87,14 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     axes += _if_wide(f"{names[a.name]} = {names[a.name]}.to(tl.int64)" for a in own)
     loops = [names[loop.index] for loop in chain]
     if grid.shared:
-        # Of a program's tiles the loads go on while the last one is computed, if nothing stands between.
-        flat = (
-            ", flatten=True" if sum(isinstance(s, For) for s in body) == 1 and not _guards(names, chain, grid) else ""
-        )
+        # The loads of the next tile go on while one ends, if nothing stands between.
+        one = sum(isinstance(s, For) for s in body) == 1 and not _guards(names, chain, grid)
+        flat = ", flatten=True" if one else ""
         head = [*_if_wide(_cast(n) for n in sizes), *scalars, *axes]
         head.append(f"for pid in tl.range(tl.program_id(0), {grid.total}, tl.num_programs(0){flat}):")
         text = [*head, *(f"    {line}" for line in [*numbered, *_if_wide(_cast(n) for n in loops)])]
     else:
-        first = ["pid = tl.program_id(0)"] if grid.several else []
+        first = ["pid = tl.program_id(0)"] if counted else []
         text = [*first, *numbered, *_if_wide(_cast(n) for n in [*loops, *sizes]), *scalars, *axes]
     lines = [_decorator(grid, given), f"def {name}({parameters}):", *(f"    {line}" for line in text), *inner]
     return "\n".join(piece for line in lines for piece in broken(tidied(line))), launch
@@ -184,7 +184,8 @@ def _guards(names: Names, chain: Sequence[For], grid: Grid) -> list[str]:
         if not loop.rectangular and count.grouped is None:
             own += [f"({loop.low} <= {names[loop.index]})", f"({names[loop.index]} < {loop.high})"]
         found += [" & ".join(own)] if own else []
-    return found
+    outer = [f"{names[chain[0].index]} < {grid.counts[0].name}"] if grid.plane else []
+    return [*outer, *found]
 
 
 def _arguments(
@@ -219,15 +220,14 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 16 elements of the largest tile for a thread, 8 where lanes are combined; of a
-    product 64, 4 warps at least. Measured on an H200."""
+    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 64, 4 warps at least.
+    Measured on an H200."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
     if products:
         return min(8, max(4, lanes // 2048))
-    each = 8 if any(isinstance(v, Reduce) for v in values) else 16
-    return min(16, max(1, lanes // (32 * each)))
+    return min(16, max(1, lanes // (32 * 8)))
 
 
 def _mentions(lines: Sequence[str], name: str) -> bool:
