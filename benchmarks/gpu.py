@@ -28,11 +28,9 @@ from gpu_kernels import (
     gated,
     normal,
     normed,
-    permissive,
     quantised,
     silu_after,
 )
-from tilewright.backends.load import load_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 ROUNDS = 7
 # What has to pass through before an input is read again: more than the second cache holds.
 FRESH = 200 << 20
+
 
 @dataclass
 class Case:

@@ -1,4 +1,4 @@
-"""What benchmarks/gpu.py compares: kernels, the same in torch, and ours with what the hardware has in place of definitions."""
+"""What benchmarks/gpu.py compares: kernels, the same in torch, and ours with the hardware's functions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ FAST = {
 
 
 def permissive(source: str) -> str:
-    """An emitted module with the hardware's approximations of functions and quotients, and products joined with sums."""
+    """An emitted module with the hardware's functions and quotients, and products joined with sums."""
     for name, body in FAST.items():
         source = re.sub(rf"(?<=\ndef {name})\(.*?(?=\n\n\n)", body, source, flags=re.DOTALL)
     fast = "@triton.jit\ndef fast_quotient(a, b):\n    return a / b\n\n\n"

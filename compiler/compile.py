@@ -68,6 +68,7 @@ class CompiledKernel:
             return ()
         lines = [f"{d.permission or 'no permission needed'}: {d.text}" for d in self.certificate.differences]
         texts = {"finite": "0 times a value that the definition does not use", "contract": "products are not rounded"}
+        texts |= {p: "functions of the hardware" for p in self.leans if p.startswith("approx")}
         own = [f"{p}: {texts.get(p, 'a matrix product')}" for p in self.leans]
         moved = ["reassociate: the updates of a sum run in another order"] if self.certificate.reordered else []
         return (*lines, *moved, *own)

@@ -33,6 +33,7 @@ from ..compiler.ir.expr import (
 )
 from ..compiler.ir.fold import factors_of
 from ..compiler.ir.nest import bind_indices
+from ..compiler.ir.permissions import ulps
 from ..compiler.ir.program import Shared
 from ..compiler.ir.trampoline import Deep, run
 from .fold_error import fold_total, tf32_loss
@@ -246,7 +247,7 @@ def _value(data: _Data, node: Expr, grid: Grid) -> Deep[Inexact]:
             arguments: list[Inexact] = []
             for argument in node.arguments:
                 arguments.append((yield _value(data, argument, grid)))
-            return called(node.function, arguments, node.dtype)
+            return called(node.function, arguments, node.dtype, ulps(grid.allowed))
         case _:
             raise TypeError(f"{type(node).__name__} does not stand in an equation")
 

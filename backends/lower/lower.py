@@ -162,7 +162,8 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     domain = named(leaf, names)
     everywhere = known.intersect(box((a, lanes.axes[a].extent) for a in axes))
     bound = dict(zip(statement.iterators, (a.renamed(words) for a in leaf.instance), strict=True))
-    scene = Scene(program, lanes, bound, axes, domain, everywhere)
+    granted = (*program.permissions, *(statement.reduction.permissions if statement.reduction else ()))
+    scene = Scene(program, lanes, bound, axes, domain, everywhere, granted)
     _require_apart(program, statement, leaf, block)
     try:
         runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))

@@ -58,12 +58,16 @@ class Load:
 
 @dataclass(frozen=True, eq=False)
 class Elem:
-    """An operation of the language, lane by lane: that of *node*, on these operands."""
+    """An operation of the language, lane by lane: that of *node*, on these operands.
+
+    *ulps*: how many units in the last place an elementary function may be off, by the permission `approx`.
+    """
 
     node: Expr
     operands: tuple[Value, ...]
     axes: tuple[str, ...]
     dtype: DType
+    ulps: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...compiler.ir.expr import Allow, Const, Expr, Index, Logic, Partial, Read, Scalar, Select, children, postorder
+from ...compiler.ir.expr import (
+    Allow,
+    Call,
+    Const,
+    Expr,
+    Index,
+    Logic,
+    Partial,
+    Read,
+    Scalar,
+    Select,
+    children,
+    postorder,
+)
+from ...compiler.ir.expr import Reduce as Reduction
+from ...compiler.ir.permissions import ulps
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Formula, conjunction, substituted
 from .lanes import simplified
 from .masks import condition, formula_set, names_in, projected
@@ -26,7 +41,7 @@ class Scene:
     """Where a leaf runs. *bound*: the statement's iterators over sizes, loops and axes. *lanes_of*: the leaf's axes.
 
     *domain*: the lanes and iterations that it runs in; *known*: what holds of sizes and outer loops, with every lane
-    of the axes.
+    of the axes. *permissions*: granted for all of the statement.
     """
 
     program: Program
@@ -35,6 +50,7 @@ class Scene:
     lanes_of: tuple[str, ...]
     domain: isl.Set
     known: isl.Set
+    permissions: tuple[str, ...] = ()
 
     def place(self, affine: Affine) -> Affine:
         """An index expression of the statement over loops and axes."""
@@ -80,9 +96,27 @@ def value_of(expr: Expr, scene: Scene) -> Value:
     """
     done: dict[int, Value] = {}
     _require_sure_gathers(expr, scene)
+    granted = _granted(expr, ulps(scene.permissions))
     for node in postorder(expr):
-        done[id(node)] = _value(node, tuple(done[id(c)] for c in children(node) if id(c) in done), scene)
+        inner = tuple(done[id(c)] for c in children(node) if id(c) in done)
+        made = _value(node, inner, scene)
+        done[id(node)] = replace(made, ulps=granted[id(node)]) if isinstance(node, Call) else made
     return done[id(expr)]
+
+
+def _granted(expr: Expr, outside: int) -> dict[int, int]:
+    """How many units in the last place each node may be off, by the permissions written round it: the fewest, where an
+    expression stands in several places."""
+    found: dict[int, int] = {}
+    waiting = [(expr, outside)]
+    while waiting:
+        node, number = waiting.pop()
+        if found.get(id(node), number + 1) <= number:
+            continue
+        found[id(node)] = number
+        inner = max(number, ulps(node.permissions)) if isinstance(node, (Allow, Reduction)) else number
+        waiting += [(child, inner) for child in children(node)]
+    return found
 
 
 def _require_sure_gathers(expr: Expr, scene: Scene) -> None:

@@ -11,12 +11,12 @@ from ...compiler.ir.dtype import DTYPES
 from ...compiler.ir.elementary import SEQUENCES, sequence
 from ..embed import helper_names, names_used, runtime_text
 from ..lower.lower import lower_to_tiles
-from ..lower.tile import Dot, If, values_of
+from ..lower.tile import Dot, Elem, If, values_of
 from ..naming import Names
 from .elementary import function_text
 from .host import HOST_NAMES, host_text
 from .launch import Launch, kernel_text
-from .operations import pairs_text
+from .operations import is_fast, pairs_text
 from .units import UNIT_NAMES, units_text
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def emit_triton(program: Program, tree: Sequence[Node], heading: str, warps: int
         f'"""The kernel {program.name} in Triton: {program.name}(..) takes and returns torch tensors."""\n\n{imports}'
     )
     leans = {p for value in values_of(tiles.body) if isinstance(value, Dot) for p in value.leans}
+    leans |= {f"approx({v.ulps})" for v in values_of(tiles.body) if isinstance(v, Elem) and is_fast(v)}
     tools = "from triton.tools.tensor_descriptor import TensorDescriptor\n" if "TensorDescriptor." in whole else ""
     source = f"{head}import torch\nimport triton\nimport triton.language as tl\n{tools}\n\n{whole}\n"
     return Emitted(source, launches, tuple(sorted(leans)))

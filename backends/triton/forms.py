@@ -26,6 +26,7 @@ from ..lower.tile import Elem, For, Full, If, Load, Ref, operands, statements_of
 from ..numpy.elementary import function_text
 from ..numpy.text import constant_text
 from ..numpy.tiles import operation_text
+from .operations import is_fast
 from .quotients import QUOTIENTS, RECIPROCALS
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def shorter_forms(body: Sequence[Stmt]) -> dict[int, str]:
 def _functions_of_one(value: Value) -> Iterator[tuple[Elem, Value]]:
     """The largest expressions that one narrow number decides, each with that number."""
     leaves = {key: leaf for operand in operands(value) for key, leaf in _leaves(operand).items()}
-    if isinstance(value, Elem) and len(leaves) == 1:
+    if isinstance(value, Elem) and len(leaves) == 1 and not is_fast(value):
         (leaf,) = leaves.values()
         if leaf.dtype.bits <= NARROW:
             yield value, leaf
@@ -66,7 +67,7 @@ def _leaves(value: Value) -> dict[Hashable, Value]:
     """What an expression is made of, by what makes two of them alike. A narrow part of more than one is one itself."""
     if isinstance(value, Full):
         return {}
-    if not isinstance(value, Elem) or isinstance(value.node, Scalar):
+    if not isinstance(value, Elem) or isinstance(value.node, Scalar) or is_fast(value):
         return {_alike(value): value}
     found = {key: leaf for operand in value.operands for key, leaf in _leaves(operand).items()}
     narrow = len(found) == 1 and next(iter(found.values())).dtype.bits <= NARROW

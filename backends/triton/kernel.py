@@ -11,7 +11,7 @@ from ...compiler.ir.quasiaffine import TRUE, Affine
 from ..lower.printing import atom, tuple_text
 from ..lower.tile import Dot, Elem, For, Full, Integer, Let, Load, Reduce, Ref, Store, Value, Where
 from .loops import apart, fused, range_text
-from .operations import binary_text, cast_text, fma_text, unary_text
+from .operations import binary_text, cast_text, fma_text, is_fast, unary_text
 from .positions import PositionPrinter
 from .products import added, product_text
 from .reductions import reduction_text
@@ -224,8 +224,9 @@ class KernelPrinter(PositionPrinter):
         """The call that an elementary function is, in its wide type."""
         assert isinstance(value.node, Call)
         dtype = value.node.dtype
-        function = self.forms.get(id(value), value.node.function)
-        return f"{function}_{dtype.wide}({cast_text(argument, dtype, dtype.wide)})"
+        function = f"{self.forms.get(id(value), value.node.function)}_{dtype.wide}"
+        function = f"fast_{value.node.function}" if is_fast(value) else function
+        return f"{function}({cast_text(argument, dtype, dtype.wide)})"
 
     def halves(self, value: Value) -> bool:
         """Whether an operation is made as half of what it is."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES, DType
 from ..lower.refusing import cannot
-from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of, values_of
+from ..lower.tile import Dot, For, Load, Store, operands, statements_of, values_of
 from ..naming import Writer
 from .blocks import blocks
 from .forms import shorter_forms

@@ -7,8 +7,14 @@ compute in f32 and round once more, which is one rounding since 24 >= 2p + 2; al
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ...compiler.ir.dtype import F32, DType
+from ...compiler.ir.expr import Call
 from .types import triton_type
+
+if TYPE_CHECKING:
+    from ..lower.tile import Elem
 
 
 def cast_text(x: str, source: DType, target: DType, saturating: bool = False) -> str:
@@ -122,6 +128,17 @@ def fma_text(a: str, b: str, c: str, dtype: DType) -> str:
     if not dtype.is_float or dtype.stores_only:
         raise ValueError(f"{dtype} has no fma")
     return f"tl.fma({a}, {b}, {c})" if dtype.bits >= 32 else f"fma_{dtype}({a}, {b}, {c})"
+
+
+# By how many units in the last place the functions fast_.. of `runtime.py` may be off: the PTX manual bounds ex2 by a
+# relative error of 2^-22 and rsqrt by 2^-22.4, which are 4 units; exp adds what its correction rounds.
+FAST = {"exp2": 4, "rsqrt": 4, "exp": 6}
+
+
+def is_fast(value: Elem) -> bool:
+    """Whether an operation is a call of what the hardware has, within what the kernel permits."""
+    node = value.node
+    return isinstance(node, Call) and node.dtype.wide == F32 and FAST.get(node.function, value.ulps + 1) <= value.ulps
 
 
 def combine_name(op: str, dtype: DType) -> str:

@@ -211,6 +211,32 @@ def quotient_fine(a, b):
     return tl.where(tl.abs(rest) > 0.0, tl.fma(rest, r * 0.06249999254941940, near), near)
 
 
+# ---- functions of the hardware, which `approx` permits ----
+
+
+@triton.jit
+def fast_exp2(x):
+    """2^x (f32) within 4 units in the last place."""
+    return tl.inline_asm_elementwise("ex2.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
+def fast_rsqrt(x):
+    """1 / sqrt(x) (f32) within 4 units in the last place."""
+    return tl.inline_asm_elementwise("rsqrt.approx.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
+@triton.jit
+def fast_exp(x):
+    """e^x (f32) within 6 units in the last place: 2^(x log2 e), and what the product lost."""
+    x = tl.minimum(x, 89.0, propagate_nan=tl.PropagateNan.ALL)
+    x = tl.maximum(x, -104.0, propagate_nan=tl.PropagateNan.ALL)
+    t = x * 1.4426950216293335
+    lost = tl.fma(x, 1.9259629911266175e-08, tl.fma(x, 1.4426950216293335, t * -1.0))
+    near = fast_exp2(t)
+    return tl.fma(near, lost * 0.6931471824645996, near)
+
+
 # ---- parts of tiles ----
 
 

@@ -80,10 +80,14 @@ def fma(self: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def inline_asm(self: Any, text: str, constraints: str, values: Any, kinds: Any, pure: bool, pack: int) -> Any:
-    """The reciprocal that a GPU approximates; it may be off by a unit, and here it is so at two of three arguments."""
-    assert text == "rcp.approx.ftz.f32 $0, $1;"
+    """What a GPU approximates: each at two of three arguments off by as much as it may be."""
     x = np.asarray(values[0].data, np.float32)
-    found = np.choose(x.view(np.uint32) % RECIPROCALS, [reciprocal(x, n) for n in range(RECIPROCALS)])
+    place = x.view(np.uint32) % RECIPROCALS
+    if text == "rcp.approx.ftz.f32 $0, $1;":
+        found = np.choose(place, [reciprocal(x, n) for n in range(RECIPROCALS)])
+    else:
+        function = {"ex2.approx.f32 $0, $1;": np.exp2, "rsqrt.approx.f32 $0, $1;": lambda x: 1 / np.sqrt(x)}[text]
+        found = function(x.astype(np.float64)) * (1 + (place.astype(np.float64) - 1) * 2.0**-22.4)
     result = interpreter.TensorHandle(found.astype(np.float32), tl.float32)
     return SimpleNamespace(get_result=lambda number: result)
 
@@ -157,6 +161,7 @@ def repair() -> None:
     BUILDER.create_dot = dot
     BUILDER.create_fma = fma
     BUILDER.create_inline_asm = inline_asm
+    BUILDER.get_bf16 = lambda self, value: handle(np.array([value], np.float32), tl.bfloat16)
     BUILDER.create_minnumf = lambda self, left, right: BUILDER.binary_op(self, left, right, np.fmin)
     BUILDER.create_maxnumf = lambda self, left, right: BUILDER.binary_op(self, left, right, np.fmax)
     BUILDER.binary_op = _binary(BUILDER.binary_op)
