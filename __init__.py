@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .compiler.kernel import Kernel, load, parse
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
-    from .passes.auto import Sizes
+    from .passes.recipe import Sizes
     from .passes.refusal import IllegalTransformError, Refusal
 
 __version__ = "0.1.0"
@@ -31,7 +31,7 @@ _HOME = {
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
     "gpu_schedule": "compiler.automatic",
-    "Sizes": "passes.auto",
+    "Sizes": "passes.recipe",
     "compile": "compiler.compile",
     "CompiledKernel": "compiler.compile",
     "ArgumentError": "compiler.arguments",

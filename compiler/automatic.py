@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..backends.triton.emit import emit_triton
-from ..passes.auto import Sizes, schedule_for_gpu
+from ..passes.auto import schedule_for_gpu
 from ..passes.dependence import OPERATIONS
+from ..passes.recipe import Sizes
 from ..passes.refusal import IllegalTransformError
 from .ir.affine import UndecidedError, budget
 from .schedule import Schedule

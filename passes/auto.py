@@ -9,8 +9,7 @@ row; all else tiles along the last index. Where a step is refused, the heuristic
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from .groups import (
     Contraction,
@@ -24,63 +23,14 @@ from .groups import (
     same_rows,
     transposed,
 )
-from .refusal import IllegalTransformError
+from .parts import in_parts
+from .recipe import SQUARE, attempt, block_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ..compiler.ir.program import Program, Stage
-    from .state import State
-
-
-# The side of a square of rows.
-SQUARE = 8
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Of tiles.
-
-    *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way;
-    *together*: row tiles that share a column tile before the next one's turn; *processors*: whether as many programs as
-    the device has processors share the tiles, so that the loads of the next one go on while one ends; *lanes*: along a
-    row; *whole*: a row that is never longer is one tile; *side*: of square tiles; *strict*: rows at once where a sum
-    over a row has to run in its order.
-    """
-
-    rows: int = 128
-    columns: int = 128
-    depth: int = 64
-    stages: int = 4
-    together: int = 8
-    processors: bool = False
-    lanes: int = 1024
-    whole: int = 16384
-    side: int = 64
-    strict: int = 32
-
-
-class Steps(Protocol):
-    """The part of a schedule that is used."""
-
-    @property
-    def state(self) -> State: ...
-    @property
-    def trace(self) -> Sequence[Any]: ...
-    def __getitem__(self, stage: str, /) -> Any: ...
-    def undo(self) -> None: ...
-    def split(self, loop: str, factor: int, /) -> tuple[str, str]: ...
-    def reorder(self, *names: str) -> None: ...
-    def fuse(self, outer: str, inner: str, /) -> str: ...
-    def compute_at(self, stage: str, loop: str, /) -> None: ...
-    def merge(self, first: str, second: str, /) -> str: ...
-    def parallel(self, loop: str, /) -> None: ...
-    def bind(self, loop: str, target: str, /) -> None: ...
-    def block(self, *names: str) -> None: ...
-    def pipeline(self, loop: str, stages: int, /) -> None: ...
-    def inline(self, stage: str, /) -> None: ...
-    def cache_read(self, tensor: str, loop: str, /) -> str: ...
-    def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...
+    from .recipe import Sizes, Steps
 
 
 def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None:
@@ -94,15 +44,17 @@ def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None
     while waiting:
         group = waiting.pop(0)
         found = [c for n in (*group.members, group.root) if (c := contraction(program, program.stage(n)))]
-        if contracts and found and _attempt(steps, _contractions, steps, group, found, sizes):
+        if contracts and sizes.part and len(found) == 1 and attempt(steps, in_parts, steps, group, found[0], sizes):
+            continue
+        if contracts and found and attempt(steps, _contractions, steps, group, found, sizes):
             continue
         together = [group]
         while waiting and _joins(program, together, waiting[0]):
             together.append(waiting.pop(0))
-        if len(together) > 1 and _attempt(steps, _rows_together, steps, together, sizes):
+        if len(together) > 1 and attempt(steps, _rows_together, steps, together, sizes):
             continue
         waiting = [*together[1:], *waiting]
-        _attempt(steps, _along_rows, steps, group, sizes)
+        attempt(steps, _along_rows, steps, group, sizes)
 
 
 def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
@@ -114,25 +66,13 @@ def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
     )
 
 
-def _attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> bool:
-    """Whether a recipe's steps are all taken; if one is refused, none is."""
-    before = len(steps.trace)
-    try:
-        recipe(*arguments)
-    except IllegalTransformError:
-        while len(steps.trace) > before:
-            steps.undo()
-        return False
-    return True
-
-
 def _inline(steps: Steps) -> None:
     """Write the elementwise equations into their readers, but for what a contraction multiplies."""
     program = steps.state.program
     factors = multiplied(program)
     for stage in program.stages:
         if stage.tensor not in (*program.outputs, *factors) and not reductions(stage):
-            _attempt(steps, steps.inline, stage.name)
+            attempt(steps, steps.inline, stage.name)
 
 
 def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], sizes: Sizes) -> None:
@@ -167,14 +107,14 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         steps.reorder(*before, ko, *tile, ki)
         serial += [*before, ko]
         for tensor in (t for t in one.factors if t not in one.padded):
-            _attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
-        _attempt(steps, steps.pipeline, ko, sizes.stages)
+            attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
+        attempt(steps, steps.pipeline, ko, sizes.stages)
         for outside, within in itertools.pairwise([*before, ko]):
             # One loop over all that is summed: loads are under way across its whole length.
-            _attempt(steps, steps.fuse, outside, within)
+            attempt(steps, steps.fuse, outside, within)
     grid = [*outer, *ro, co]
     for stage in (*copies, *group.members, group.root):
-        _block(steps, stage, (*grid, *serial))
+        block_all(steps, stage, (*grid, *serial))
     groups_of, _, within = steps.group(ro[-1], co, sizes.together)
     first, *rest = (*outer, *ro[:-1], groups_of, co, within)
     if sizes.processors:
@@ -264,7 +204,7 @@ def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, order
             steps.reorder(*along[:-1], outer, *across, inner)
             serial += [*along[:-1], outer]
     for name in (*group.members, group.root):
-        _block(steps, name, serial)
+        block_all(steps, name, serial)
     return grid
 
 
@@ -273,7 +213,7 @@ def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) 
     other = transposed(root, last)
     grid = [f"{root.name}.{n}" for n in order]
     inner: list[str] = []
-    for index, size in ((other, sizes.side), (last, sizes.side if other else sizes.lanes)):
+    for index, size in ((other, sizes.side), (last, sizes.side if other else sizes.elements)):
         if index is not None:
             place = grid.index(f"{root.name}.{index}")
             grid[place], within = steps.split(grid[place], size)
@@ -288,10 +228,3 @@ def _any_order(program: Program, name: str) -> bool:
     """Whether lanes may share each sum of an equation."""
     updates = [s for s in program.statements_of(name) if s.kind == "update" and s.reduction is not None]
     return all(program.free_order(s) or (s.reduction and s.reduction.order.kind == "lanes") for s in updates)
-
-
-def _block(steps: Steps, stage: str, outer: Sequence[str]) -> None:
-    """Make every loop of an equation a tile's axis that is none of the outer ones."""
-    inner = [n for n in steps[stage].loops if n not in outer]
-    if inner:
-        steps.block(*inner)

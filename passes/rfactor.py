@@ -120,7 +120,7 @@ def _in_blocks(program: Program, stage: Stage, reduce: Reduce, size: int) -> Pro
 def _with_blocks(
     program: Program, nodes: tuple[Node, ...], stage: str, statements: dict[str, Statement]
 ) -> tuple[Node, ...]:
-    """The tree with the new statements: partial starts beside the start, the merge before the end."""
+    """The tree with the new statements: partial starts for the start, and start and merge before the end."""
     taken = {loop.index for loop in loops(nodes)}
     return tuple(_walk(program, nodes, stage, statements, taken))
 
@@ -137,9 +137,11 @@ def _walk(
                 inner = replace(inner, body=(Alloc(f"{stage}.blocks", body),))
             result.append(inner)
         elif node.statement == f"S_{stage}_init":
-            result += [_over_blocks(program, node, statements[f"S_{stage}_blocks_init"], taken), node]
+            result.append(_over_blocks(program, node, statements[f"S_{stage}_blocks_init"], taken))
         elif node.statement == f"S_{stage}_finish":
-            result += [_over_blocks(program, node, statements[f"S_{stage}_merge"], taken), node]
+            # The whole starts where it is merged: nothing stands between the start of a block and its terms.
+            start = replace(node, statement=f"S_{stage}_init")
+            result += [start, _over_blocks(program, node, statements[f"S_{stage}_merge"], taken), node]
         else:
             result.append(node)
     return result

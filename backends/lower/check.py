@@ -45,6 +45,7 @@ def check_lanes(scene: Scene, statement: Statement, made: Let | Store, alive: is
         _require(scene, statement, _set(made.mask) if made.keep else known, rows, known, "changed")
     if reduced:
         inside = everywhere if alive is None else everywhere.intersect(alive)
+        inside = inside.intersect(rows) if isinstance(made, Store) else inside
         for value in _reductions(made.value):
             found, padded = _taking_part(value, inside), any(load.padded for load in loads(value))
             # Beyond an array's edge the kernel reads a number, which may well be the neutral one.

@@ -25,11 +25,12 @@ MATRIX = 16  # the fewest rows, columns or terms that a matrix unit takes
 @dataclass(frozen=True, eq=False)
 class Lanes:
     """The axes of a tree: *axis_of*: block loop -> its axis; *tiles*: tensor -> the axis of each dimension (None: it
-    has none there)."""
+    has none there); *reach*: how many values loops have at most, at any size, those that begin at 0."""
 
     axes: dict[str, Axis]
     axis_of: Mapping[str, str]
     tiles: Mapping[str, tuple[str | None, ...]]
+    reach: Mapping[str, int]
 
 
 def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
@@ -40,10 +41,12 @@ def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
     """
     items = placed(tree)
     used = {loop.index: _extent(program, loop) for loop in loops(tree) if loop.kind == "block"}
+    others = ((loop.index, _greatest(program, loop)) for loop in loops(tree) if loop.kind != "block")
+    reach = {**used, **{n: found + 1 for n, found in others if found is not None}}
     group = {name: name for name in used}
     tiles: dict[str, tuple[str | None, ...]] = {}
     for tensor in _candidates(program, items):
-        found = _tile(program, items, tensor, used)
+        found = _tile(program, items, tensor, used, reach)
         if found is None:
             continue
         for column in found:
@@ -57,13 +60,14 @@ def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
     words = _words(roots)
     axes = {words[r]: Axis(words[r], _power(n), n) for r, n in extent.items()}
     axis_of = {name: words[root] for name, root in roots.items()}
-    return Lanes(axes, axis_of, {t: tuple(axis_of[n] if n else None for n in dims) for t, dims in tiles.items()})
+    held = {t: tuple(axis_of[n] if n else None for n in dims) for t, dims in tiles.items()}
+    return Lanes(axes, axis_of, held, reach)
 
 
 def widened(lanes: Lanes, wider: Mapping[str, int]) -> Lanes:
     """The lanes with some axes at least so wide."""
     found = {n: replace(a, extent=max(a.extent, wider.get(n, 1))) for n, a in lanes.axes.items()}
-    return Lanes(found, lanes.axis_of, lanes.tiles)
+    return replace(lanes, axes=found)
 
 
 def _power(count: int) -> int:
@@ -72,24 +76,31 @@ def _power(count: int) -> int:
 
 def _extent(program: Program, loop: Loop) -> int:
     """How many values a block loop has at most, at any size."""
-    greatest = 0
+    greatest = _greatest(program, loop)
+    if greatest is None:
+        text = f"{loop.index} has no bound that holds at all sizes: a tile has as many lanes as its axis has values"
+        hint = f"split {loop.index} and block the inner loop, or bound the size (where ..)"
+        raise cannot(program, text, hint, rule="shape")
+    return max(greatest + 1, 1)
+
+
+def _greatest(program: Program, loop: Loop) -> int | None:
+    """The greatest value of a loop's index at any size; None where there is none, or where values may be below 0."""
+    greatest = -1
     for leaf in leaves(loop.body):
         points = as_params(leaf.domain, leaf.indices)
         points = without(points, [n for n in (*leaf.indices, *program.sizes) if n != loop.index])
         position = points.find_dim_by_name(isl.dim_type.param, loop.index)
         if position < 0:
             continue
-        high = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_max_val(0)
-        if not high.is_int():
-            text = f"{loop.index} has no bound that holds at all sizes: a tile has as many lanes as its axis has values"
-            raise cannot(
-                program,
-                text,
-                f"split {loop.index} and block the inner loop, or bound the size (where ..)",
-                rule="shape",
-            )
-        greatest = max(greatest, int(high.to_python()) + 1)
-    return max(greatest, 1)
+        values = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
+        if values.is_empty():
+            continue
+        low, high = values.dim_min_val(0), values.dim_max_val(0)
+        if not high.is_int() or not low.is_int() or int(low.to_python()) < 0:
+            return None
+        greatest = max(greatest, int(high.to_python()))
+    return greatest
 
 
 def _candidates(program: Program, items: Sequence[Placed]) -> Iterator[str]:
@@ -106,7 +117,9 @@ def _accesses(program: Program, item: Placed, tensor: str) -> list[Access]:
     return [a for a in program.statement(item.leaf.statement).accesses if a.tensor == tensor]
 
 
-def _tile(program: Program, items: Sequence[Placed], tensor: str, used: Mapping[str, int]) -> list[list[str]] | None:
+def _tile(
+    program: Program, items: Sequence[Placed], tensor: str, used: Mapping[str, int], reach: Mapping[str, int]
+) -> list[list[str]] | None:
     """For each dimension the block loops that run over it; None where the tensor is no tile.
 
     It is one if every access is the same slice: in each dimension an offset in sizes and common outer loops, plus at
@@ -125,7 +138,7 @@ def _tile(program: Program, items: Sequence[Placed], tensor: str, used: Mapping[
                     return None
                 if access.free and dimension == len(access.affine) - 1:
                     continue  # the lanes that a merge reads, all of them
-                place = simplified(value.substituted(instance), used)
+                place = simplified(value.substituted(instance), reach)
                 found = [n for n in place.names() if n in used]
                 if len(set(found)) > 1 or (found and dict(place.terms).get(found[0]) != 1):
                     return None
@@ -142,7 +155,7 @@ def _tile(program: Program, items: Sequence[Placed], tensor: str, used: Mapping[
                     return None
     if any(len(set(c)) != len(c) for c in _by_leaf(users, columns)):
         return None
-    whole = all(_in_every(program, users, tensor, d, c, used) for d, c in enumerate(columns))
+    whole = all(_in_every(program, users, tensor, d, c, used, reach) for d, c in enumerate(columns))
     return columns if whole and _stays(program, items, tensor, len(common)) else None
 
 
@@ -159,6 +172,7 @@ def _in_every(
     dimension: int,
     column: Sequence[str],
     used: Mapping[str, int],
+    reach: Mapping[str, int],
 ) -> bool:
     """Whether every access of a dimension has a block index, or none has."""
     if not column:
@@ -170,7 +184,7 @@ def _in_every(
             value = access.affine[dimension]
             if access.free and dimension == len(access.affine) - 1:
                 continue
-            if value is None or not any(n in used for n in simplified(value.substituted(instance), used).names()):
+            if value is None or not any(n in used for n in simplified(value.substituted(instance), reach).names()):
                 return False
     return True
 

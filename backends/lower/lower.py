@@ -18,13 +18,13 @@ from ...compiler.ir.expr import Binary, Call, Expr, Logic, Read
 from ...compiler.ir.quasiaffine import TRUE, Affine, Formula, Some, conjunction
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.statements import identity
-from ...compiler.ir.tree import Leaf, Loop, Node, leaves
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .check import check_lanes
 from .fills import with_fills
 from .folds import folding, no_product, one_at_a_time
 from .forward import with_forwarded
 from .groups import group_size
-from .lanes import Lanes, find_lanes, widened
+from .lanes import Lanes, find_lanes, simplified, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
 from .neutral import Known, neutralised
@@ -35,7 +35,7 @@ from .tile import Elem, For, Grouped, If, Let, Reduce, Stmt, Store, Tiles, Value
 from .values import Scene, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ...compiler.ir.program import Program, Statement
 
@@ -76,7 +76,20 @@ def lower_to_tiles(
         if t.role not in ("input", "constant") and n not in program.outputs and n not in lanes.tiles
     )
     body = with_forwarded(with_fills(body), work.lanes.axes)
-    return Tiles(work.lanes.axes, with_carried(with_starts(body, program)), arrays, tuple(lanes.tiles))
+    carried = with_carried(with_starts(body, program))
+    return Tiles(work.lanes.axes, carried, arrays, tuple(lanes.tiles), dict(_orders(tree, arrays)))
+
+
+def _orders(tree: Sequence[Node], arrays: Sequence[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The arrays of which a layout says nothing but the order of the dimensions, with that order."""
+    for node in tree:
+        if isinstance(node, Alloc):
+            storage = node.storage
+            names = [a.bare for a in storage.layout]
+            if node.tensor in arrays and names and sorted(storage.names) == sorted(n or "" for n in names):
+                yield node.tensor, tuple(storage.names.index(n) for n in names if n is not None)
+        if not isinstance(node, Leaf):
+            yield from _orders(node.body, arrays)
 
 
 def _require_distinct(program: Program, tree: Sequence[Node], lanes: Lanes) -> None:
@@ -164,7 +177,7 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     bound = dict(zip(statement.iterators, (a.renamed(words) for a in leaf.instance), strict=True))
     granted = (*program.permissions, *(statement.reduction.permissions if statement.reduction else ()))
     scene = Scene(program, lanes, bound, axes, domain, everywhere, granted)
-    _require_apart(program, statement, leaf, block)
+    _require_apart(program, lanes, statement, leaf, block)
     try:
         runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))
         alive = work.live.get(statement.tensor)
@@ -178,12 +191,12 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     return [] if runs == Some() else [If(runs, (made,))]
 
 
-def _require_apart(program: Program, statement: Statement, leaf: Leaf, block: tuple[str, ...]) -> None:
+def _require_apart(program: Program, lanes: Lanes, statement: Statement, leaf: Leaf, block: tuple[str, ...]) -> None:
     """Lanes that are in what a statement writes write different elements; the others are reduced."""
     if not block:
         return
     instance = dict(zip(statement.iterators, leaf.instance, strict=True))
-    position = [a.substituted(instance) for a in statement.position]
+    position = [simplified(a.substituted(instance), lanes.reach) for a in statement.position]
     written = {n for a in position for n in a.names()}
     kept = [n for n in leaf.indices if n not in block or n in written]
     domain = leaf.domain
@@ -239,7 +252,7 @@ def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str
         raise cannot(program, text, f"do not block {', '.join(reduced)}", statement.span)
     held, element, combine = parts
     old = value_of(held, scene)
-    missing = _missing(work, statement, scene)
+    missing = _missing(work, statement, scene, reduced)
     known = Known(scene.known)
     dot = as_dot(element, scene, reduced, missing, known, statement)
     if statement.folds:
@@ -275,10 +288,13 @@ def _step(statement: Statement) -> tuple[Expr, Expr, Expr] | None:
             return None
 
 
-def _missing(work: _Work, statement: Statement, scene: Scene) -> Formula:
+def _missing(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str, ...]) -> Formula:
     """The condition that fails in lanes that take no part in a sum that is alive."""
     context = scene.known
     alive = work.live.get(statement.tensor)
+    if statement.tensor not in scene.lanes.tiles:
+        # What lies in memory is written where the statement runs, and nowhere else.
+        alive = projected(scene.domain, [n for n in _params(scene.domain) if n not in reduced])
     if alive is not None:
         context = context.intersect(alive)
     found = condition(scene.domain.gist(context))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ...compiler.ir.quasiaffine import TRUE, Affine, Formula
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.expr import Expr
@@ -220,12 +220,16 @@ Stmt = Let | Store | For | If
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """A program in tiles. *arrays*: the intermediate tensors that lie in memory; *tiles*: those that are tiles."""
+    """A program in tiles. *arrays*: the intermediate tensors that lie in memory; *tiles*: those that are tiles.
+
+    *orders*: the dimensions of arrays that lie in memory in another order than their own, outermost first.
+    """
 
     axes: dict[str, Axis]
     body: tuple[Stmt, ...]
     arrays: tuple[str, ...]
     tiles: tuple[str, ...]
+    orders: Mapping[str, tuple[int, ...]]
 
 
 def statements_of(body: Sequence[Stmt]) -> Iterator[Stmt]:

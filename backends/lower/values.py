@@ -54,7 +54,8 @@ class Scene:
 
     def place(self, affine: Affine) -> Affine:
         """An index expression of the statement over loops and axes."""
-        return simplified(affine.substituted(self.bound), {n: a.used for n, a in self.lanes.axes.items()})
+        reach = {**self.lanes.reach, **{n: a.used for n, a in self.lanes.axes.items()}}
+        return simplified(affine.substituted(self.bound), reach)
 
     def axes_in(self, *affines: Affine) -> tuple[str, ...]:
         """The axes that expressions mention, in the leaf's order."""

@@ -19,7 +19,7 @@ from ..lower.tile import Dot, Load, Reduce, Ref, Store, statements_of, values_of
 from .types import negative_zero, signature_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.program import Program
@@ -56,11 +56,17 @@ class Block:
 
 
 def blocks(
-    program: Program, names: Names, axes: Mapping[str, Axis], stmt: Stmt, stores: Sequence[str]
+    program: Program,
+    names: Names,
+    axes: Mapping[str, Axis],
+    stmt: Stmt,
+    stores: Sequence[str],
+    moved: Collection[str] = (),
 ) -> tuple[dict[int, Block], tuple[Descriptor, ...]]:
     """The loads and stores of a launch that are blocks, by identity, and the descriptors that they need.
 
-    *stores*: what the launch writes itself: the copy engine does not wait for that.
+    *stores*: what the launch writes itself: the copy engine does not wait for that. *moved*: what lies in memory in
+    another order than that of its dimensions.
     """
     copies = {let.name: let.value for let in lets((stmt,)) if isinstance(let.value, Load)}
     found: dict[int, Block] = {}
@@ -69,6 +75,8 @@ def blocks(
     everywhere = _everywhere(stmt)
 
     def add(access: Load | Store, dtype: DType, lanes: Mapping[str, Axis]) -> None:
+        if access.tensor in moved:
+            return
         starts = _starts(program, lanes, access, dtype, everywhere if isinstance(access, Load) else set())
         if starts is None:
             return

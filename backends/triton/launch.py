@@ -69,7 +69,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
     grid = grid_of(names, chain)
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
-    found, descriptors = blocks(program, names, tiles.axes, stmt, stores)
+    found, descriptors = blocks(program, names, tiles.axes, stmt, stores, tiles.orders)
     inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found)
     counted = grid.several and not grid.plane
     numbered = list(numbers(names, grid, chain, "pid" if counted else "tl.program_id(0)"))
@@ -170,7 +170,7 @@ def _body(
         writer.line(f"if {guard}:")
         writer.indent += 1
     forms = shorter_forms(body)
-    printer = KernelPrinter(program, names, writer, nonnegative, tiles.axes, shared, found, forms)
+    printer = KernelPrinter(program, names, writer, nonnegative, tiles.orders, tiles.axes, shared, found, forms)
     printer.flat = flat_tiles(printer, body)
     printer.body(body)
     return writer.lines

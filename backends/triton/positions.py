@@ -9,7 +9,7 @@ from ...compiler.ir.quasiaffine import Affine
 from ..lower.printing import TilePrinter, atom
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Extent
     from ...compiler.ir.quasiaffine import Division
@@ -21,9 +21,11 @@ LARGE = 1 << 16
 
 @dataclass
 class PositionPrinter(TilePrinter):
-    """Prints index expressions. *nonnegative*: the sizes, loops and axes that are never below 0."""
+    """Prints index expressions. *nonnegative*: the sizes, loops and axes that are never below 0; *orders*: of the
+    dimensions of tensors in memory, outermost first, where it is not their own."""
 
     nonnegative: set[str]
+    orders: Mapping[str, tuple[int, ...]]
 
     def aligned(self, value: Value, axes: Sequence[str]) -> str:
         """A value whose axes are some of *axes*, in that order, with new ones of one lane where it has none."""
@@ -33,13 +35,15 @@ class PositionPrinter(TilePrinter):
         """Where elements lie in memory, row by row."""
         total = [self.names[tensor]]
         extents = self.program.tensors[tensor].extents
-        for dimension, (place, extent) in enumerate(zip(index, extents, strict=True)):
+        order = self.orders.get(tensor, tuple(range(len(extents))))
+        for position, dimension in enumerate(order):
+            place, extent = index[dimension], extents[dimension]
             low = self.low(extent)
             if place == Affine() and low == "0":
                 continue
             text = self.integer(place, axes) if isinstance(place, Affine) else self.aligned(place, axes)
             text = text if low == "0" else f"{text} - {atom(low)}"
-            steps = [atom(self.count(e)) for e in extents[dimension + 1 :]]
+            steps = [atom(self.count(extents[d])) for d in order[position + 1 :]]
             total.append(" * ".join([atom(text), *steps]) if steps else text)
         return " + ".join(total)
 

@@ -1,0 +1,87 @@
+"""What the recipes of the default schedule share: the sizes of tiles, the steps that they take, and taking them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .refusal import IllegalTransformError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .state import State
+
+# The side of a square of rows.
+SQUARE = 8
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of tiles.
+
+    *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way;
+    *together*: row tiles that share a column tile before the next one's turn; *processors*: whether as many programs as
+    the device has processors share the tiles, so that the loads of the next one go on while one ends; *part*: how much
+    of a summed index a program adds up, the parts being merged in order by a second launch (0: all of it); *lanes*:
+    along a row; *elements*: where there are nothing but elements; *whole*: a row that is never longer is one tile;
+    *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in its order.
+    """
+
+    rows: int = 128
+    columns: int = 128
+    depth: int = 64
+    stages: int = 4
+    together: int = 8
+    processors: bool = False
+    part: int = 0
+    lanes: int = 1024
+    elements: int = 512
+    whole: int = 16384
+    side: int = 64
+    strict: int = 32
+
+
+class Steps(Protocol):
+    """The part of a schedule that is used."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def trace(self) -> Sequence[Any]: ...
+    def __getitem__(self, stage: str, /) -> Any: ...
+    def undo(self) -> None: ...
+    def split(self, loop: str, factor: int, /) -> tuple[str, str]: ...
+    def reorder(self, *names: str) -> None: ...
+    def fuse(self, outer: str, inner: str, /) -> str: ...
+    def compute_at(self, stage: str, loop: str, /) -> None: ...
+    def merge(self, first: str, second: str, /) -> str: ...
+    def distribute(self, loop: str, /) -> tuple[str, ...]: ...
+    def rfactor(self, loop: str, /) -> None: ...
+    def store(self, tensor: str, *, layout: str | None = None) -> None: ...
+    def parallel(self, loop: str, /) -> None: ...
+    def bind(self, loop: str, target: str, /) -> None: ...
+    def block(self, *names: str) -> None: ...
+    def pipeline(self, loop: str, stages: int, /) -> None: ...
+    def inline(self, stage: str, /) -> None: ...
+    def cache_read(self, tensor: str, loop: str, /) -> str: ...
+    def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...
+
+
+def attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> bool:
+    """Whether a recipe's steps are all taken; if one is refused, none is."""
+    before = len(steps.trace)
+    try:
+        recipe(*arguments)
+    except IllegalTransformError:
+        while len(steps.trace) > before:
+            steps.undo()
+        return False
+    return True
+
+
+def block_all(steps: Steps, stage: str, outer: Sequence[str]) -> None:
+    """Make every loop of an equation a tile's axis that is none of the outer ones."""
+    inner = [n for n in steps[stage].loops if n not in outer]
+    if inner:
+        steps.block(*inner)
