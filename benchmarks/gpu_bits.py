@@ -152,6 +152,29 @@ def compared_fold(kind: str) -> tuple[str, int, str | None]:
     return kind, total, None
 
 
+def compared_forms(kind: str) -> tuple[str, int, str | None]:
+    """(type, arguments, what differs) of expressions of one narrow number, for all that it can be."""
+    import tilewright as tw
+    from tilewright.backends.triton.forms import every
+    from tilewright.compiler.ir.dtype import DTYPES
+
+    differing = module(ROOT / "tests" / "backends" / "operations.py").differing
+    X, total = every(DTYPES[kind]), 0
+    for body in ("silu({})", "sigmoid({})", "bf16(silu({}))", "{} / 3", "7 / {}", "exp2(max({}, -3))", "gelu({})"):
+        result = "bf16" if body.startswith("bf16(") else "f32"
+        text = body.format("f32(X[i])")
+        (kernel,) = tw.parse(f"kernel f(X: {kind}[N]) -> (Y: {result}[N]) {{ Y[i] = {text} }}").values()
+        try:
+            want, got = np.asarray(kernel(X)), off_gpu(tw.compile(kernel, target="triton")(on_gpu(X)))
+        except Exception as error:
+            return kind, total, f"{text}: {type(error).__name__}: {str(error)[:300]}"
+        total += want.size
+        if (wrong := np.flatnonzero(differing(want, got))).size:
+            at = wrong[0]
+            return kind, total, f"{text}: {len(wrong)} differ; of {X[at]!r}: {got[at]!r}, defined {want[at]!r}"
+    return kind, total, None
+
+
 def main() -> None:
     names = list(module(ROOT / "tests" / "backends" / "operations.py").bodies())
     start = time.time()
@@ -164,8 +187,11 @@ def main() -> None:
             print(f"{time.time() - start:6.1f} s  {run[0]}: {run[2] or 'as defined'}", file=sys.stderr, flush=True)
         kinds = ["bf16", "f16", "f32", "f8e4m3", "f8e5m2", "f8e4m3 promote", "f8e5m2 promote"]
         folds = pool.map(compared_fold, kinds, chunksize=1)
+        forms = pool.map(compared_forms, ["bf16", "f16", "f8e4m3", "f8e5m2", "i16", "i8", "u8"], chunksize=1)
     for kind, count, text in folds:
         print(f"sums of matrix units, {kind}: {count} elements, {text or 'as defined'}")
+    for kind, count, text in forms:
+        print(f"expressions of one {kind}: {count} arguments, {text or 'as defined'}")
     print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
     for name, _, text in runs:
         if text is not None:
@@ -184,6 +210,7 @@ def main() -> None:
         "elements": elements,
         "differing": failed,
         "folds": {kind: {"elements": count, "differing": text} for kind, count, text in folds},
+        "forms": {kind: {"arguments": count, "differing": text} for kind, count, text in forms},
         "runs": len(runs),
         "runs_differing": {name: text for name, _, text in runs if text is not None},
     }

@@ -129,6 +129,9 @@ def _walk(
     program: Program, nodes: tuple[Node, ...], stage: str, statements: dict[str, Statement], taken: set[str]
 ) -> list[Node]:
     result: list[Node] = []
+    here = {node.statement: node for node in nodes if isinstance(node, Leaf)}
+    # The whole starts where it is merged, if that is beside: nothing stands between the start of a block and its terms.
+    start = here.get(f"S_{stage}_init") if f"S_{stage}_finish" in here else None
     for node in nodes:
         if not isinstance(node, Leaf):
             body = tuple(_walk(program, node.body, stage, statements, taken))
@@ -138,10 +141,10 @@ def _walk(
             result.append(inner)
         elif node.statement == f"S_{stage}_init":
             result.append(_over_blocks(program, node, statements[f"S_{stage}_blocks_init"], taken))
+            result += [node] if start is None else []
         elif node.statement == f"S_{stage}_finish":
-            # The whole starts where it is merged: nothing stands between the start of a block and its terms.
-            start = replace(node, statement=f"S_{stage}_init")
-            result += [start, _over_blocks(program, node, statements[f"S_{stage}_merge"], taken), node]
+            result += [start] if start is not None else []
+            result += [_over_blocks(program, node, statements[f"S_{stage}_merge"], taken), node]
         else:
             result.append(node)
     return result

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 def with_forwarded(body: Sequence[Stmt], axes: Mapping[str, Axis]) -> tuple[Stmt, ...]:
-    """The statements with what was just written in place of loads of the same elements."""
+    """The statements with what was just written in place of loads of the same elements.
+
+    Each outermost statement is a launch of its own: no tile lives on from one to the next.
+    """
     work = _Work(axes)
-    moved = _moved(work, body, {})
+    moved = [made for stmt in body for made in _moved(work, (stmt,), {})]
     return tuple(_named(work, moved))
 
 

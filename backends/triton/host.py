@@ -211,8 +211,13 @@ def _elements(program: Program, names: Names, name: str) -> str:
 
 
 def _empty(program: Program, names: Names, name: str) -> str:
-    kind = torch_type(program.tensors[name].dtype)
-    return f"torch.empty({_shape(program, names, name)}, dtype={kind}, device=device)"
+    kind, shape = program.tensors[name].dtype, _shape(program, names, name)
+    beside = next((n for n in program.parameters if n in program.tensors), None)
+    if beside is None:
+        return f"torch.empty({shape}, dtype={torch_type(kind)}, device=device)"
+    # A tensor on the device of another costs a call half of one on a device by name.
+    own = "" if program.tensors[beside].dtype == kind else f", dtype={torch_type(kind)}"
+    return f"{names[beside]}.new_empty({shape}{own})"
 
 
 def _count(extent: Extent, names: Names) -> str:
