@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import tilewright as tw
+from tilewright.compiler.cli.schedules import scheduled
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir.bits import same_bits
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TALL = """kernel f(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
     C[i, j] = allow reassociate in sum(k) f32(A[i, k]) * f32(W[k, j])
     Y[i, j] = bf16(silu(C[i, j]))
@@ -83,6 +86,20 @@ def test_a_row_is_reduced_and_used_in_one_launch(sizes: dict[str, int], interpre
     want, found = made.kernel(**arguments), interpreter.run(made.source, "f", arguments)
     assert all(same_bits(a, np.asarray(b)) for a, b in zip(found, want, strict=True))
     assert launch.grid.counts
+
+
+@pytest.mark.parametrize(("name", "launches"), [("large", 1), ("tall", 2)])
+def test_a_listed_schedule_computes_what_it_says(name: str, launches: int, interpreter: Interpreter) -> None:
+    kernel = tw.load(EXAMPLES / "matmul_silu.tx")["matmul_silu"]
+    made = tw.compile(kernel, scheduled(kernel, str(EXAMPLES / "schedules" / f"matmul_{name}.py")), target="triton")
+    assert len(made.launches) == launches
+    arguments = random_inputs(kernel.program, {"M": 150, "K": 104, "N": 264}, 1)
+    want = np.asarray(kernel(**arguments)).astype(np.float64)
+    for blocks in (False, True):
+        (found,) = interpreter.run(made.source, "matmul_silu", arguments, tma=blocks)
+        assert (np.abs(want - found.astype(np.float64)) <= made.error_bound(**arguments)).all()
+    pytest.importorskip("triton", reason="Triton compiles the kernel")
+    assert all(found.fits and not found.spilled for found in made.capacity(90))
 
 
 def test_a_part_is_compiled_for_matrix_units() -> None:

@@ -1,0 +1,25 @@
+"""Many rows on a GPU: wide tiles in groups that share columns, handed out to as many programs as there are processors.
+
+txc emit --target triton --schedule examples/schedules/matmul_large.py examples/matmul_silu.tx
+"""
+
+
+def schedule(s):
+    row, ri = s.split("Y.i", 128)
+    column, ci = s.split("Y.j", 256)
+    s.reorder(row, column, ri, ci)
+    s.compute_at("C", column)
+
+    # The sum in pieces of 64, which are loaded three ahead of the one that is added.
+    ko, ki = s.split("C.k", 64)
+    s.reorder(ko, "C.i", "C.j", ki)
+    a, w = s.cache_read("A", ko), s.cache_read("W", ko)
+    s.pipeline(ko, 4)
+    for name in (a, w, "C", "Y"):
+        s.block(*(loop for loop in s[name].loops if loop not in (row, column, ko)))
+
+    # Sixteen row tiles share a column tile before the next one's turn: what one loads, the others find in the cache.
+    groups, column, within = s.group(row, column, 16)
+    s.bind(groups, "processors")
+    s.parallel(column)
+    s.parallel(within)
