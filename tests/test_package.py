@@ -70,7 +70,7 @@ def test_the_wheel_holds_all_modules_and_data_and_nothing_else(wheel: Path) -> N
     assert wheel.name == f"tilewright-{tw.__version__}-py3-none-any.whl"
     names = {n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n}
     files = [ROOT / "__init__.py", ROOT / "py.typed"]
-    files += [p for room in ROOMS for kind in ("*.py", "*.lark", "*.tx") for p in (ROOT / room).rglob(kind)]
+    files += [p for room in ROOMS for kind in ("*.py", "*.lark", "*.tx", "*.toml") for p in (ROOT / room).rglob(kind)]
     assert names == {f"tilewright/{p.relative_to(ROOT).as_posix()}" for p in files}
     assert {"tilewright/frontend/grammar.lark", "tilewright/frontend/prelude.tx", "tilewright/py.typed"} <= names
 
