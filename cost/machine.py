@@ -32,6 +32,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compiler.ir.errors import TilewrightError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -51,7 +53,7 @@ UNITS: dict[str, float] = {
 }  # fmt: skip
 
 
-class MachineError(ValueError):
+class MachineError(TilewrightError, ValueError):
     """A machine that there is not, a figure that is not known of one, or a file that is none."""
 
 

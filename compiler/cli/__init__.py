@@ -11,6 +11,7 @@ from ... import __version__
 from ..ir.errors import TilewrightError
 from .check import check
 from .emit import emit
+from .machine import machine
 from .run import run
 from .show import show
 
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for command in (check, show, emit, run):
+for command in (check, show, emit, run, machine):
     cli.add_command(command)
 
 

@@ -17,7 +17,7 @@ from .shell import BAD, BAD_LINES, EXAMPLES, GOOD, txc
 # Help and usage.
 
 
-@pytest.mark.parametrize("command", ["check", "show", "emit", "run"])
+@pytest.mark.parametrize("command", ["check", "show", "emit", "run", "machine"])
 def test_help_of_each_command_has_an_example_that_runs(command: str, tmp_path: Path) -> None:
     result = txc(command, "--help")
     assert result.exit_code == 0
@@ -38,7 +38,7 @@ def test_help_names_the_commands_and_the_exit_status() -> None:
     result = txc("-h")
     assert result.exit_code == 0
     assert re.search(r"0 done, 1 refused or failed check, 2 wrong\s+usage", result.stdout)
-    assert all(re.search(rf"^  {c} ", result.stdout, re.MULTILINE) for c in ("check", "show", "emit", "run"))
+    assert all(re.search(rf"^  {c} ", result.stdout, re.MULTILINE) for c in ("check", "show", "emit", "run", "machine"))
 
 
 def test_version() -> None:
@@ -263,7 +263,29 @@ def test_the_process_prints_unusual_names(folder: Path) -> None:
 
 
 def test_cli_is_the_group_that_main_runs() -> None:
-    assert sorted(cli.commands) == ["check", "emit", "run", "show"]
+    assert sorted(cli.commands) == ["check", "emit", "machine", "run", "show"]
+
+
+def test_machine_shows_every_figure_and_where_it_comes_from(tmp_path: Path) -> None:
+    listed = txc("machine", "list")
+    assert listed.exit_code == 0
+    assert re.search(r"^h100-sxm +H100 SXM5, NVIDIA$", listed.stdout, re.MULTILINE)
+    shown = txc("machine", "show", "m4-max")
+    assert (
+        shown.stdout
+        == """M4 Max (Apple, unified memory)
+  memory_bandwidth      546 GB/s  section 4.6.3
+  memory_capacities_gb  128
+  unified_memory        yes
+  h2d_copy              no
+"""
+    )
+    missing = txc("machine", "show", "h100")
+    assert (missing.exit_code, missing.stderr) == (1, "no machine h100; did you mean h200 or h100-sxm or h200-sxm?\n")
+    (tmp_path / "bad.toml").write_text("name = 3")
+    bad = txc("machine", "show", str(tmp_path / "bad.toml"))
+    assert bad.exit_code == 1
+    assert "does not say its name" in bad.stderr
 
 
 def test_emit_prints_a_schedule_in_loops_or_in_tiles() -> None:
