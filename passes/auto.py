@@ -24,7 +24,7 @@ from .groups import (
     transposed,
 )
 from .parts import in_parts
-from .recipe import SQUARE, attempt, block_all
+from .recipe import SQUARE, attempt, block_all, summed_in_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,18 +97,10 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
     copies: list[str] = []
     for one in found:
         *before, last = (f"{one.stage}.{n}" for n in one.summed)
-        widest = max(program.tensors[t].dtype.bits for t in one.factors)
-        ko, ki = steps.split(last, max(16, sizes.depth * 16 // widest))
-        tile = (
-            [*ri, ci]
-            if one.stage == group.root
-            else [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
-        )
-        steps.reorder(*before, ko, *tile, ki)
+        own = [f"{one.stage}.{r.index}" for r in program.stage(one.stage).ranges]
+        ko, loaded = summed_in_tiles(steps, one, before, last, [*ri, ci] if one.stage == group.root else own, sizes)
         serial += [*before, ko]
-        for tensor in (t for t in one.factors if t not in one.padded):
-            attempt(steps, lambda t, k: copies.append(steps.cache_read(t, k)), tensor, ko)
-        attempt(steps, steps.pipeline, ko, sizes.stages)
+        copies += loaded
         for outside, within in itertools.pairwise([*before, ko]):
             # One loop over all that is summed: loads are under way across its whole length.
             attempt(steps, steps.fuse, outside, within)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .recipe import SQUARE, attempt, block_all
+from .recipe import SQUARE, block_all, summed_in_tiles
 from .state import shape
 
 if TYPE_CHECKING:
@@ -56,14 +56,7 @@ def _tiles(steps: Steps, one: Contraction, own: Sequence[str], part: str, inner:
     co, ci = steps.split(column, sizes.columns)
     grid = [*(n for n in own if n not in (row, column)), ro, co, part]
     steps.reorder(*grid, ri, ci)
-    program = steps.state.program
-    widest = max(program.tensors[t].dtype.bits for t in one.factors)
-    ko, ki = steps.split(inner, max(16, sizes.depth * 16 // widest))
-    steps.reorder(ko, ri, ci, ki)
-    copies: list[str] = []
-    for tensor in (t for t in one.factors if t not in one.padded):
-        attempt(steps, lambda t: copies.append(steps.cache_read(t, ko)), tensor)
-    attempt(steps, steps.pipeline, ko, sizes.stages)
+    ko, copies = summed_in_tiles(steps, one, (), inner, (ri, ci), sizes)
     for copy in copies:
         block_all(steps, copy, (*grid, ko))
     for name in grid:

@@ -10,6 +10,7 @@ from .refusal import IllegalTransformError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from .groups import Contraction
     from .state import State
 
 # The side of a square of rows.
@@ -78,6 +79,24 @@ def attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> 
             steps.undo()
         return False
     return True
+
+
+def summed_in_tiles(
+    steps: Steps, one: Contraction, before: Sequence[str], last: str, tile: Sequence[str], sizes: Sizes
+) -> tuple[str, list[str]]:
+    """Run a sum in pieces over a tile, its factors loaded ahead; the loop over the pieces, and the copies.
+
+    *before*, *last*: its loops, outermost first; *tile*: those of the tile.
+    """
+    program = steps.state.program
+    widest = max(program.tensors[t].dtype.bits for t in one.factors)
+    ko, ki = steps.split(last, max(16, sizes.depth * 16 // widest))
+    steps.reorder(*before, ko, *tile, ki)
+    copies: list[str] = []
+    for tensor in (t for t in one.factors if t not in one.padded):
+        attempt(steps, lambda t: copies.append(steps.cache_read(t, ko)), tensor)
+    attempt(steps, steps.pipeline, ko, sizes.stages)
+    return ko, copies
 
 
 def block_all(steps: Steps, stage: str, outer: Sequence[str]) -> None:

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ...compiler.ir.codegen import without
+from .tile import Grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...compiler.ir.codegen import Bounds
+    from ...compiler.ir.tree import Loop
+    from .tile import For
 
-def group_size(values: isl.Set, index: str, outer: str, around: Sequence[str]) -> int | None:
+
+def of_grid(spans: Bounds, made: For, node: Loop, around: tuple[str, ...], known: isl.Set) -> For:
+    """A loop that may be one of the grid, with what the launcher wants to know of it."""
+    _, *own, _ = spans.loop(node, around, known)
+    _, *span, _ = spans.loop(node, (), spans.start())
+    shared = node.target == "processors"
+    if own == span:
+        return replace(made, span=(span[0], span[1]), shared=shared)
+    values = spans.values(node, around).intersect(known)
+    grouped = None
+    if made.condition is None and own[0] == "0":
+        sizes = ((outer, _group_size(values, node.index, outer, around)) for outer in around)
+        grouped = next((Grouped(outer, size, own[1]) for outer, size in sizes if size is not None), None)
+    return replace(made, span=(span[0], span[1]), rectangular=False, grouped=grouped, shared=shared)
+
+
+def _group_size(values: isl.Set, index: str, outer: str, around: Sequence[str]) -> int | None:
     """How often a loop runs in every iteration of a loop around it but the last, at any size; None where that is no one
     number, or where it depends on another loop. *values*: of its index, from 0 on, as a parameter set."""
     alone = without(values, [n for n in around if n != outer])

@@ -23,7 +23,7 @@ from .check import check_lanes
 from .fills import with_fills
 from .folds import folding, no_product, one_at_a_time
 from .forward import with_forwarded
-from .groups import group_size
+from .groups import of_grid
 from .lanes import Lanes, find_lanes, simplified, widened
 from .lifetimes import with_carried, with_starts
 from .masks import UnsayableError, box, condition, named, names_in, parts_of, projected
@@ -31,7 +31,7 @@ from .neutral import Known, neutralised
 from .origins import from_zero
 from .products import as_dot, dot_axes
 from .refusing import cannot
-from .tile import Elem, For, Grouped, If, Let, Reduce, Stmt, Store, Tiles, Value
+from .tile import Elem, For, If, Let, Reduce, Stmt, Store, Tiles, Value
 from .values import Scene, value_of
 
 if TYPE_CHECKING:
@@ -121,26 +121,11 @@ def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: is
                     node.index, low, high, body, node.kind, node.descending, guard, node.stages, fused=node.fused
                 )
                 if node.kind in ("bind", "parallel"):
-                    made = _of_grid(work, made, node, around, known)
+                    made = of_grid(work.spans, made, node, around, known)
                 result.append(made)
             case _:
                 result += _walk(work, node.body, around, known)
     return _together(result)
-
-
-def _of_grid(work: _Work, made: For, node: Loop, around: tuple[str, ...], known: isl.Set) -> For:
-    """A loop that may be one of the grid, with what the launcher wants to know of it."""
-    _, *own, _ = work.spans.loop(node, around, known)
-    _, *span, _ = work.spans.loop(node, (), work.spans.start())
-    shared = node.target == "processors"
-    if own == span:
-        return replace(made, span=(span[0], span[1]), shared=shared)
-    values = work.spans.values(node, around).intersect(known)
-    grouped = None
-    if made.condition is None and own[0] == "0":
-        sizes = ((outer, group_size(values, node.index, outer, around)) for outer in around)
-        grouped = next((Grouped(outer, size, own[1]) for outer, size in sizes if size is not None), None)
-    return replace(made, span=(span[0], span[1]), rectangular=False, grouped=grouped, shared=shared)
 
 
 def _together(body: Sequence[Stmt]) -> tuple[Stmt, ...]:

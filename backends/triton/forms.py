@@ -122,7 +122,9 @@ def _shorter(whole: Elem, leaf: Value) -> dict[int, str]:
 def _candidates(node: Expr) -> tuple[str, ...]:
     """The functions that may stand for an operation, the shortest first."""
     if isinstance(node, Call):
-        return NORMAL.get(node.function, ())
+        half, whole = NORMAL.get(node.function, ("", ""))
+        # Of a narrower function what is doubled would be rounded before.
+        return (half, whole) if half and node.dtype == F32 else (whole,) if whole else ()
     return tuple(QUOTIENTS) if isinstance(node, Binary) and node.op == "/" and node.dtype == F32 else ()
 
 

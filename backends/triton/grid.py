@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .loops import taken_apart
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -62,12 +64,8 @@ class Grid:
     @property
     def total(self) -> str:
         """How many iterations there are."""
-        return " * ".join(self.factors) or "1"
-
-    @property
-    def factors(self) -> list[str]:
-        """What multiplies to the number of iterations: a loop in groups counts those of all groups."""
-        return [c.name for n, c in enumerate(self.counts) if n != self.groups]
+        # A loop in groups counts those of all groups.
+        return " * ".join(c.name for n, c in enumerate(self.counts) if n != self.groups) or "1"
 
     @property
     def groups(self) -> int | None:
@@ -109,19 +107,20 @@ def grid_of(names: Names, chain: Sequence[For]) -> Grid:
 def numbers(names: Names, grid: Grid, chain: Sequence[For], number: str) -> Iterator[str]:
     """The lines that take the number of an iteration apart."""
     loops, counts = [names[loop.index] for loop in chain], grid.counts
+    parts = [(index, count.name, count.low) for index, count in zip(loops, counts, strict=True)]
     if grid.plane:
         yield f"{loops[1]} = tl.program_id(0)"
         yield f"{loops[0]} = tl.program_id(1) + tl.num_programs(1) * tl.program_id(2)"
         return
     if grid.groups is None:
-        yield from _apart(loops, counts, number)
+        yield from taken_apart(number, parts)
         return
     last = counts[-1]
     assert last.grouped is not None
     outer, between = grid.groups, [c.name for c in counts[grid.groups + 1 : -1]]
     if outer:
         whole = " * ".join([*between, last.name])
-        yield from _apart(loops[:outer], counts[:outer], f"{number} // ({whole})")
+        yield from taken_apart(f"{number} // ({whole})", parts[:outer])
         number, before = names.fresh("number"), number
         yield f"{number} = {before} % ({whole})"
     # All groups are full but the last.
@@ -130,16 +129,5 @@ def numbers(names: Names, grid: Grid, chain: Sequence[For], number: str) -> Iter
     yield f"{loops[outer]} = {number} // ({each})"
     yield f"{within} = {number} % ({each})"
     yield f"{size} = {chain[-1].high}"
-    yield from _apart(loops[outer + 1 : -1], counts[outer + 1 : -1], f"{within} // {size}")
+    yield from taken_apart(f"{within} // {size}", parts[outer + 1 : -1])
     yield f"{loops[-1]} = {within} % {size}"
-
-
-def _apart(loops: Sequence[str], counts: Sequence[Count], number: str) -> Iterator[str]:
-    for position in reversed(range(len(loops))):
-        inner = [c.name for c in counts[position + 1 :]]
-        text = number
-        if inner:
-            text = f"{number} // {inner[0]}" if len(inner) == 1 else f"{number} // ({' * '.join(inner)})"
-        text = f"{text} % {counts[position].name}" if position else text
-        low = counts[position].low
-        yield f"{loops[position]} = {text}{'' if low == '0' else f' + {low}'}"

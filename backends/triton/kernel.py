@@ -215,7 +215,7 @@ class KernelPrinter(PositionPrinter):
                 return fma_text(texts[0], texts[1], texts[2], node.dtype)
             case Call():
                 text = self.called(value, texts[0])
-                doubled = f"({text} * 2.0)" if self.halves(value) else text
+                doubled = f"({text} * 2.0)" if self.is_half(value) else text
                 return cast_text(doubled, node.dtype.wide, node.dtype)
             case _:
                 raise TypeError(f"{type(node).__name__} is no operation on lanes")
@@ -228,7 +228,7 @@ class KernelPrinter(PositionPrinter):
         function = f"fast_{value.node.function}" if is_fast(value) else function
         return f"{function}({cast_text(argument, dtype, dtype.wide)})"
 
-    def halves(self, value: Value) -> bool:
+    def is_half(self, value: Value) -> bool:
         """Whether an operation is made as half of what it is."""
         return self.forms.get(id(value), "").endswith("_half")
 
@@ -237,9 +237,9 @@ class KernelPrinter(PositionPrinter):
         left, right = value.operands
         if value.dtype.name != "f32":
             return None
-        if self.halves(left) and isinstance(right, Full):
+        if self.is_half(left) and isinstance(right, Full):
             return 0
-        return 1 if self.halves(right) and isinstance(left, Full) else None
+        return 1 if self.is_half(right) and isinstance(left, Full) else None
 
     def operands(self, value: Elem) -> list[str]:
         """The operands as atoms; a constant is a literal where another operand gives it its type."""

@@ -65,7 +65,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     """
     chain, body = _grid(stmt)
     stores = list(dict.fromkeys(s.tensor for s in statements_of((stmt,)) if isinstance(s, Store)))
-    _require_sayable(program, tiles, stmt, body, warps)
+    _require_sayable(program, tiles, chain, body, warps)
     name = names.fresh("_".join([names.function, *(s.lower() for s in stores[:2]), "kernel"]))
     grid = grid_of(names, chain)
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
@@ -120,9 +120,10 @@ def _grid(stmt: Stmt) -> tuple[list[For], tuple[Stmt, ...]]:
     return chain, body
 
 
-def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[Stmt], warps: int | None) -> None:
-    values = list(values_of((stmt,)))
-    for loop in [*_grid(stmt)[0][1:], *statements_of(body)]:
+def _require_sayable(
+    program: Program, tiles: Tiles, chain: Sequence[For], body: Sequence[Stmt], warps: int | None
+) -> None:
+    for loop in [*chain[1:], *statements_of(body)]:
         if isinstance(loop, For) and loop.shared:
             text = f"{loop.index} is bound to processors, and is not the outermost loop of its nest"
             raise cannot(program, text, "bind the outermost loop of the grid")
@@ -130,7 +131,7 @@ def _require_sayable(program: Program, tiles: Tiles, stmt: Stmt, body: Sequence[
         if isinstance(loop, For) and loop.kind == "bind":
             text = f"{loop.index} is bound to the grid, and stands beside other statements or inside a serial loop"
             raise cannot(program, text, "distribute the nest, or do not bind it")
-    for value in values:
+    for value in values_of(body):
         if isinstance(value, Dot) and value.fold is not None:
             _require_fold(program, value, value.fold, warps)
         axes = dict.fromkeys(n for v in (value, *operands(value)) for n in v.axes)

@@ -41,15 +41,21 @@ def range_text(chain: Sequence[For]) -> str:
 
 
 def apart(number: str, chain: Sequence[For], names: Names) -> Iterator[str]:
-    """The lines that take the number of a fused loop's iteration apart: the innermost loop is the fastest."""
-    for position in reversed(range(len(chain))):
-        inner = [_count(loop) for loop in chain[position + 1 :]]
+    """The lines that take the number of a fused loop's iteration apart."""
+    return taken_apart(number, [(names[loop.index], _count(loop), loop.low) for loop in chain])
+
+
+def taken_apart(number: str, loops: Sequence[tuple[str, str, str]]) -> Iterator[str]:
+    """The lines that take a number apart into the indices of loops, the innermost the fastest: for each loop its index,
+    how often it runs, and its first value."""
+    for position in reversed(range(len(loops))):
+        index, count, low = loops[position]
+        inner = [n for _, n, _ in loops[position + 1 :]]
         text = number
         if inner:
             text = f"{number} // {inner[0]}" if len(inner) == 1 else f"{number} // ({' * '.join(inner)})"
-        text = f"{text} % {_count(chain[position])}" if position else text
-        low = chain[position].low
-        yield f"{names[chain[position].index]} = {text}{'' if low == '0' else f' + {atom(low)}'}"
+        text = f"{text} % {count}" if position else text
+        yield f"{index} = {text}{'' if low == '0' else f' + {atom(low)}'}"
 
 
 def _count(loop: For) -> str:

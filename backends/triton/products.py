@@ -59,11 +59,9 @@ def flat_tiles(printer: KernelPrinter, body: Sequence[Stmt]) -> dict[str, str]:
     as the products come out. By name, with the shape that they have then."""
     shapes: dict[str, set[str | None]] = {}
     for let in lets(body):
-        held = added(let)
-        shape = (
-            None if let.keep else "" if isinstance(let.value, Full) else held and _flat_shape(printer, held, let.axes)
-        )
-        shapes.setdefault(let.name, set()).add(shape)
+        dot = added(let)
+        shape = "" if isinstance(let.value, Full) else dot and _flat_shape(printer, dot, let.axes)
+        shapes.setdefault(let.name, set()).add(None if let.keep else shape)
     found = {printer.names[name]: shape - {""} for name, shape in shapes.items()}
     return {name: shape.pop() or "" for name, shape in found.items() if len(shape) == 1 and None not in shape}
 

@@ -68,7 +68,7 @@ def test_parts_are_added_up_in_registers_and_lie_one_after_another() -> None:
     assert "atomic" not in source
 
 
-def test_parts_need_permission_or_an_order_of_their_own() -> None:
+def test_parts_need_permission() -> None:
     strict = TALL.replace("allow reassociate in ", "")
     assert len(compiled(strict).launches) == 1
     assert not compiled(strict).permissions
