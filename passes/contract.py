@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import DTYPES
 from ..compiler.ir.expr import Allow, Binary, Call, Cast, Read, Reduce, Unary, children, postorder
-from ..compiler.ir.statements import with_children
+from ..compiler.ir.rebuild import with_children
 from .compute_at import find_stage
 from .rewrite import in_order, with_stages
 from .state import Need, State, shape

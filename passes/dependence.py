@@ -8,7 +8,7 @@ that dropping the reduction's own dependences would lose the order between its s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +35,8 @@ class Dependence:
     """`relation`: { instance of *source* -> instance of *target* that must run after it }.
 
     flow: the target reads what the source wrote; anti: it overwrites what the source read; output: it
-    overwrites what the source wrote. *reduction*: both are updates of one accumulator.
+    overwrites what the source wrote. *reduction*: both are updates of one accumulator. *paired*: both are updates of
+    two accumulators that are updated together (argmax: the best value and its index), for two different elements.
     """
 
     source: str
@@ -44,11 +45,12 @@ class Dependence:
     tensor: str
     relation: isl.Map
     reduction: bool
+    paired: bool = False
 
     @property
-    def ends(self) -> tuple[str, str, str, str]:
+    def ends(self) -> tuple[str, str, str, str, bool]:
         """What tells it from the other dependences of a program."""
-        return self.source, self.target, self.kind, self.tensor
+        return self.source, self.target, self.kind, self.tensor, self.paired
 
 
 @lru_cache(maxsize=64)
@@ -88,13 +90,15 @@ def _dependences(program: Program) -> Iterator[Dependence]:
                 elif a.places[0] == b.places[0]:
                     times = times or time_maps(program, tree)
                     pairs = pairs.intersect(times[source.name].lex_lt_map(times[target.name]))
-                if not pairs.is_empty():
-                    reduction = (
-                        source.name == target.name
-                        and source.kind in ("update", "merge")
-                        and _accumulates(source, tensor)
-                    )
-                    found.append(Dependence(source.name, target.name, kind, tensor, pairs.coalesce(), reduction))
+                reduction = (
+                    source.name == target.name and source.kind in ("update", "merge") and _accumulates(source, tensor)
+                )
+                paired = _beside(source, target) or _beside(target, source)
+                step = one_step(pairs) if paired else pairs
+                for part, together in ((step, False), (pairs.subtract(step), True)):
+                    if not part.is_empty():
+                        d = Dependence(source.name, target.name, kind, tensor, part.coalesce(), reduction, together)
+                        found.append(d)
     yield from _merged(found, order)
 
 
@@ -144,6 +148,16 @@ def moved(pairs: isl.Map, level: int, by: int) -> isl.Map:
     return pairs.apply_domain(isl.Map.from_multi_aff(moved))
 
 
+def same_buffer(pairs: isl.Map, a: Placed, b: Placed, tensor: str) -> isl.Map:
+    """The pairs of points of two leaves that touch one buffer of a tensor."""
+    first, second = a.scope(tensor), b.scope(tensor)
+    if first != second:
+        return isl.Map.empty(pairs.get_space())
+    for position in range(len(first)):
+        pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+    return pairs
+
+
 def _kind(first: Access, second: Access) -> Kind | None:
     if first.kind == "write":
         return "output" if second.kind == "write" else "flow"
@@ -154,14 +168,28 @@ def _accumulates(statement: Statement, tensor: str) -> bool:
     return statement.reduction is not None and statement.tensor == tensor
 
 
+def _beside(index: Statement, best: Statement) -> bool:
+    """Whether the two update an index and the best value that it belongs to."""
+    reduction = index.reduction
+    together = index.kind == best.kind and index.kind in ("update", "merge")
+    return together and reduction is not None and reduction.best == best.tensor
+
+
+def one_step(pairs: isl.Map) -> isl.Map:
+    """The pairs whose ends have the same iterators."""
+    for position in range(pairs.dim(isl.dim_type.in_)):
+        pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+    return pairs
+
+
 def _merged(found: Sequence[Dependence], order: dict[str, int]) -> Iterator[Dependence]:
     """One dependence for each pair, kind and tensor, sorted."""
-    groups: dict[tuple[int, int, str, str], Dependence] = {}
+    groups: dict[tuple[int, int, str, str, bool], Dependence] = {}
     for d in found:
-        key = (order[d.source], order[d.target], d.kind, d.tensor)
+        key = (order[d.source], order[d.target], d.kind, d.tensor, d.paired)
         other = groups.get(key)
         relation = d.relation if other is None else other.relation.union(d.relation).coalesce()
-        groups[key] = Dependence(d.source, d.target, d.kind, d.tensor, relation, d.reduction)
+        groups[key] = replace(d, relation=relation)
     for key in sorted(groups):
         yield groups[key]
 

@@ -173,18 +173,52 @@ def _check_reduction(program: Program, leaves: list[LeafPoints], tensor: str, up
             late = _meeting(program, start, leaf, tensor).intersect(start.time.lex_ge_map(leaf.time))
             if not late.is_empty():
                 raise failed("dependence", program, f"{tensor} is started after an update of it")
-    for leaf in mine:
+    beside = [leaf for leaf in leaves if _best(leaf.statement) == tensor]
+    for leaf in (*mine, *beside):
         started = isl.Set.empty(leaf.instances.domain().get_space())
         for start in starts:
-            started = started.union(_meeting(program, start, leaf, tensor).range())
+            before = _meeting(program, start, leaf, tensor).intersect(start.time.lex_lt_map(leaf.time))
+            started = started.union(before.range())
         if not leaf.instances.domain().subtract(started).is_empty():
             raise failed("dependence", program, f"an update of {tensor} finds no start")
-    _check_reads_after(program, leaves, tensor, mine, updates)
+    for leaf in leaves:
+        if tensor in (leaf.statement.tensor, _best(leaf.statement)) and _best(leaf.statement):
+            _check_seen(program, leaves, leaf)
+    names |= {leaf.statement.name for leaf in beside}
+    _check_reads_after(program, [leaf for leaf in leaves if leaf.statement.name not in names], tensor, mine, updates)
+
+
+def _best(statement: Statement) -> str:
+    """The tensor of the best value, for the update of an argmax's index."""
+    return statement.reduction.best if statement.kind in ("update", "merge") and statement.reduction else ""
+
+
+def _check_seen(program: Program, leaves: list[LeafPoints], leaf: LeafPoints) -> None:
+    """Where an argmax moves its index, the best value is that of the elements that the index has seen, and no others.
+
+    So the order of the elements is free, for the index and the value alike.
+    """
+    index, best = leaf.statement.tensor, _best(leaf.statement)
+    name = leaf.statement.name
+    # { point -> instance whose element was seen before it }
+    seen = leaf.instances.subtract(leaf.instances)
+    held = seen
+    for other in leaves:
+        if other.statement.kind != leaf.statement.kind or other.statement.tensor not in (index, best):
+            continue
+        met = _meeting(program, other, leaf, other.statement.tensor).intersect(other.time.lex_lt_map(leaf.time))
+        before = met.reverse().apply_range(other.instances).set_tuple_name(isl.dim_type.out, name)
+        seen, held = (seen.union(before), held) if other.statement.tensor == index else (seen, held.union(before))
+    if not seen.is_equal(held):
+        text = f"{index} is moved by a value of {best} that is not that of the elements it has seen"
+        raise failed("dependence", program, text)
 
 
 def _meeting(program: Program, a: LeafPoints, b: LeafPoints, tensor: str, same_instance: bool = False) -> isl.Map:
-    """{ point of a -> point of b } that write one element of one buffer."""
-    first, second = element_map(program, a, a.statement.accesses[0]), element_map(program, b, b.statement.accesses[0])
+    """{ point of a -> point of b } that touch one element of one buffer of a tensor, as each does first."""
+    first, second = (
+        element_map(program, leaf, next(x for x in leaf.statement.accesses if x.tensor == tensor)) for leaf in (a, b)
+    )
     if first.get_tuple_name(isl.dim_type.out) != second.get_tuple_name(isl.dim_type.out):
         return _nothing(a, b)
     met = first.apply_range(second.reverse())

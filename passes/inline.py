@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.expr import Allow, Index, Read, Reduce, postorder
 from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
-from ..compiler.ir.statements import rebuilt
+from ..compiler.ir.rebuild import rebuilt
 from .compute_at import find_stage, pruned, tidy, without_buffers
 from .rewrite import in_order, with_stages, without_stage
 from .state import State, shape

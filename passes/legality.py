@@ -15,7 +15,8 @@ import islpy as isl
 
 from ..compiler.ir.affine import budget
 from ..compiler.ir.tree import Placed, instance_map, placed
-from .dependence import OPERATIONS, Dependence, dependences, moved
+from .dependence import OPERATIONS, Dependence, dependences, moved, same_buffer
+from .pairs import in_steps
 from .slots import clashes
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def _examine(state: State, first_only: bool) -> Report:
     carried: dict[str, list[Violation]] = {}
     for dependence in dependences(program):
         relaxed, lanes = relaxable(program, dependence), folded(program, dependence)
+        if dependence.paired:
+            relaxed = in_steps(program, dependence, items, maps)
         for b in by_statement.get(dependence.target, ()):
             needed = dependence.relation.apply_range(maps[b].reverse())
             found = isl.Map.empty(needed.get_space())
@@ -107,7 +110,7 @@ def _examine(state: State, first_only: bool) -> Report:
             looked_for = dependence.kind == "flow" and (private or not sources)
             for a in sources:
                 pairs = maps[a].apply_range(dependence.relation).apply_range(maps[b].reverse())
-                pairs = _same_buffer(pairs, items[a], items[b], dependence)
+                pairs = same_buffer(pairs, items[a], items[b], dependence.tensor)
                 if looked_for:
                     found = found.union(_sources(pairs, maps[a]))
                 for lags in _lags(items[a], items[b]):
@@ -151,16 +154,6 @@ def _counted(
         if again:
             repeated.append(statement.name)
     return unwritten, tuple(repeated)
-
-
-def _same_buffer(pairs: isl.Map, a: Placed, b: Placed, dependence: Dependence) -> isl.Map:
-    """The pairs whose ends touch one buffer of the dependence's tensor."""
-    first, second = a.scope(dependence.tensor), b.scope(dependence.tensor)
-    if first != second:
-        return isl.Map.empty(pairs.get_space())
-    for position in range(len(first)):
-        pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
-    return pairs
 
 
 def _sources(pairs: isl.Map, source: isl.Map) -> isl.Map:

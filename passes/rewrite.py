@@ -9,7 +9,8 @@ from ..compiler.ir.expr import Index, Read, postorder
 from ..compiler.ir.hulls import hull
 from ..compiler.ir.program import Shared, Stage, Tensor, stages_of
 from ..compiler.ir.quasiaffine import Affine, Range
-from ..compiler.ir.statements import lower_stage, rebuilt
+from ..compiler.ir.rebuild import rebuilt
+from ..compiler.ir.statements import lower_stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -10,12 +10,14 @@ import islpy as isl
 from ..compiler.ir.affine import make_set
 from ..compiler.ir.expr import Order, Reduce, postorder
 from ..compiler.ir.quasiaffine import Affine, Comparison, Formula, conjunction, substituted
-from ..compiler.ir.statements import rebuilt
+from ..compiler.ir.rebuild import rebuilt
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh, leaves, loops
 from .rewrite import in_order, with_stages
 from .state import State, find_loop, shape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..compiler.ir.program import Program, Stage, Statement
 
 
@@ -83,8 +85,6 @@ def _only_reduction(stage: Stage, found: Factored, step: str) -> Reduce:
     if len(reductions) != 1:
         raise shape(step, f"{stage.name} has several reductions", "give each its own equation")
     (reduce,) = reductions
-    if reduce.op in ("argmax", "argmin"):
-        raise shape(step, f"{reduce.op} carries two values", "reduce blocks by hand: an equation for each block")
     if reduce.order.kind != "ascending":
         raise shape(step, f"this sum has an order already: {reduce.order}")
     if reduce.ranges[-1].index != found.index:
@@ -120,7 +120,7 @@ def _in_blocks(program: Program, stage: Stage, reduce: Reduce, size: int) -> Pro
 def _with_blocks(
     program: Program, nodes: tuple[Node, ...], stage: str, statements: dict[str, Statement]
 ) -> tuple[Node, ...]:
-    """The tree with the new statements: partial starts for the start, and start and merge before the end."""
+    """The tree with the new statements: partial starts for the starts, and starts and merges before the end."""
     taken = {loop.index for loop in loops(nodes)}
     return tuple(_walk(program, nodes, stage, statements, taken))
 
@@ -130,28 +130,35 @@ def _walk(
 ) -> list[Node]:
     result: list[Node] = []
     here = {node.statement: node for node in nodes if isinstance(node, Leaf)}
+    # An argmax has a best value beside its index, and two of everything.
+    partial = {
+        f"S_{stage}_init": f"S_{stage}_blocks_init",
+        f"S_{stage}_best_init": f"S_{stage}_best_blocks_init",
+    }
+    buffers = {f"{stage}.acc": f"{stage}.blocks", f"{stage}.best": f"{stage}.best_blocks"}
+    merges = [statements[n] for n in (f"S_{stage}_merge", f"S_{stage}_best_merge") if n in statements]
     # The whole starts where it is merged, if that is beside: nothing stands between the start of a block and its terms.
-    start = here.get(f"S_{stage}_init") if f"S_{stage}_finish" in here else None
+    starts = [here[name] for name in here if name in partial] if f"S_{stage}_finish" in here else []
     for node in nodes:
         if not isinstance(node, Leaf):
             body = tuple(_walk(program, node.body, stage, statements, taken))
             inner = replace(node, body=body)
-            if isinstance(node, Alloc) and node.tensor == f"{stage}.acc":
-                inner = replace(inner, body=(Alloc(f"{stage}.blocks", body),))
+            if isinstance(node, Alloc) and node.tensor in buffers:
+                inner = replace(inner, body=(Alloc(buffers[node.tensor], body),))
             result.append(inner)
-        elif node.statement == f"S_{stage}_init":
-            result.append(_over_blocks(program, node, statements[f"S_{stage}_blocks_init"], taken))
-            result += [node] if start is None else []
+        elif node.statement in partial:
+            result.append(_over_blocks(program, node, [statements[partial[node.statement]]], taken))
+            result += [] if node in starts else [node]
         elif node.statement == f"S_{stage}_finish":
-            result += [start] if start is not None else []
-            result += [_over_blocks(program, node, statements[f"S_{stage}_merge"], taken), node]
+            result += [*starts, _over_blocks(program, node, merges, taken), node]
         else:
             result.append(node)
     return result
 
 
-def _over_blocks(program: Program, beside: Leaf, statement: Statement, taken: set[str]) -> Loop:
-    """A loop over the blocks, and over outer reduced indices, that runs a statement beside a leaf of its stage."""
+def _over_blocks(program: Program, beside: Leaf, run: Sequence[Statement], taken: set[str]) -> Loop:
+    """A loop over the blocks, and over outer reduced indices, that runs statements beside a leaf of their stage."""
+    statement = run[0]
     count = len(beside.instance)
     indices, instance = list(beside.indices), list(beside.instance)
     known = dict(zip(statement.iterators[:count], beside.instance, strict=True))
@@ -171,8 +178,7 @@ def _over_blocks(program: Program, beside: Leaf, statement: Statement, taken: se
     # The leaf beside may run where the reduction does not matter.
     conditions.append(substituted(statement.guard, known))
     domain = domain.intersect(make_set(program.sizes, tuple(indices), conjunction(*conditions)))
-    node: Node = Leaf(statement.name, tuple(indices), domain, tuple(instance))
-    for name in reversed(made):
-        node = Loop(name, (node,))
-    assert isinstance(node, Loop)
-    return node
+    body: tuple[Node, ...] = tuple(Leaf(s.name, tuple(indices), domain, tuple(instance)) for s in run)
+    for name in reversed(made[1:]):
+        body = (Loop(name, body),)
+    return Loop(made[0], body)

@@ -16,8 +16,8 @@ from ...compiler.ir.affine import make_map
 from ...compiler.ir.codegen import PYTHON, Bounds, Rename, Words, without
 from ...compiler.ir.expr import Binary, Call, Expr, Logic, Read
 from ...compiler.ir.quasiaffine import TRUE, Affine, Formula, Some, conjunction
+from ...compiler.ir.reduction import identity
 from ...compiler.ir.show import statement_text
-from ...compiler.ir.statements import identity
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .check import check_lanes
 from .fills import with_fills

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...compiler.ir.expr import Index, Reduce, postorder
 from ...compiler.ir.fold import factors_of, unit_of
 from ...compiler.ir.quasiaffine import Affine, Range
-from ...compiler.ir.statements import identity
+from ...compiler.ir.reduction import identity
 from .casts import binary_text
 from .expressions import Expressions
 from .text import COMPARED, STRENGTH, Value, constant_text, type_text

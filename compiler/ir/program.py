@@ -105,12 +105,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """What a reduction's statements share: operator, order, and the tensor that accumulates."""
+    """What a reduction's statements share: operator, order, and the tensor that accumulates.
+
+    *best*: for the index of an argmax, the tensor that accumulates the value beside it; the two are updated together.
+    """
 
     op: str
     order: Order
     accumulator: str
     permissions: tuple[str, ...]
+    best: str = ""
 
     def exact(self, dtype: DType) -> bool:
         """Whether the operator gives the same bits in any order."""

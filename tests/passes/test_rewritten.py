@@ -9,7 +9,8 @@ import pytest
 import tilewright as tw
 from tilewright.compiler.ir.expr import Binary, Cast, Index, Read, postorder
 from tilewright.compiler.ir.quasiaffine import Affine, Comparison
-from tilewright.compiler.ir.statements import lower_stage, rebuilt
+from tilewright.compiler.ir.rebuild import rebuilt
+from tilewright.compiler.ir.statements import lower_stage
 from tilewright.compiler.ir.storage import Storage
 from tilewright.compiler.ir.tree import Alloc, Leaf, Loop
 from tilewright.compiler.ir.words import layout_of_text

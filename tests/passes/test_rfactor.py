@@ -104,3 +104,44 @@ def test_the_merge_of_the_blocks_may_run_in_vector_lanes() -> None:
     assert compiled.certificate.permissions == ("reassociate",)
     strict = tw.Schedule(rows("sum(k, blocks=2) X[i, k]", ""))
     assert refused(lambda s: s.vectorize("Y.block2"), strict).rule == "rounding"
+
+
+FIRST = "kernel f(X: f32[M, K]) -> (I: i64[M]) where K >= 1 { I[i] = argmax(k) X[i, k] }"
+
+
+@pytest.mark.parametrize("steps", ["reverse", "rfactor", "backwards", "parallel", "peeled"])
+def test_the_first_of_equals_is_found_in_any_order(steps: str) -> None:
+    schedule = tw.Schedule(kernel(FIRST))
+    if steps == "reverse":
+        schedule.reverse("I.k")
+    elif steps == "peeled":
+        schedule.split("I.k", 4, separate=True)
+        schedule.reverse("I.ki")
+    else:
+        schedule.split("I.k", 4)
+        schedule.rfactor("I.ko")
+    if steps == "backwards":
+        for loop in ("I.ko", "I.ki", schedule.loops[-1]):
+            schedule.reverse(loop)
+    if steps == "parallel":
+        schedule.parallel("I.ko")
+    compiled = tw.compile(schedule.kernel, schedule)
+    assert compiled.certificate is not None
+    assert compiled.certificate.permissions == ()
+    rng = np.random.default_rng(7)
+    for width in (1, 3, 4, 9, 17):
+        # Few values, so that there are ties; NaN is above all numbers, and equal to NaN.
+        x = rng.choice(np.float32([-np.inf, -1, 0, -0.0, 2, np.nan]), (40, width))
+        np.testing.assert_array_equal(compiled(x), schedule.kernel(x))
+        np.testing.assert_array_equal(schedule.kernel.interpreted(x)["I"], schedule.kernel(x))
+
+
+def test_the_two_values_of_an_argmax_are_kept_beside_one_another() -> None:
+    schedule = tw.Schedule(kernel(FIRST))
+    assert refused(lambda s: s.distribute("I.k"), schedule).rule == "dependence"
+    assert refused(lambda s: s.block("I.k"), schedule).rule == "dependence"
+    assert refused(lambda s: s.parallel("I.k"), schedule).rule == "race"
+    schedule.split("I.k", 4)
+    schedule.rfactor("I.ko")
+    merge = schedule.loops[-1]
+    assert refused(lambda s: s.distribute(merge), schedule).rule == "dependence"

@@ -21,6 +21,7 @@ STENCIL = """kernel b(X: f32[N]) -> (Y: f32[N]) where N >= 4 {
     Y[i] = (B[i - 1] + B[i + 1]) if i >= 2 and i < N - 2 else 0
 }"""
 
+FIRST = "kernel f(X: f32[R, C]) -> (I: i64[R]) where C >= 1 { I[r] = argmax(c) X[r, c] }"
 STEPS = """kernel t(A: f32[N], steps: size) -> (R: f32[N]) where N >= 2 {
     U[0, i] = A[i]
     U[t in 1..steps + 1, i in 0..N - 1] = U[t - 1, i] + U[t - 1, i + 1]
@@ -304,6 +305,30 @@ def _buffer_inside():
     loop = definition_tree(found.program)[0]
     start, inner, finish = loop.body
     return found, (replace(loop, body=(start, replace(inner, body=(Alloc("Y.acc", inner.body),)), finish)),)
+
+
+@mutant("the index of an argmax moves in a loop before that of its best value", "dependence")
+def _parted():
+    found = kernel(FIRST)
+    loop = definition_tree(found.program)[0]
+    best, index, inner, finish = loop.body
+    parts = tuple(replace(inner, body=(leaf,)) for leaf in inner.body)
+    return found, (replace(loop, body=(best, index, *parts, finish)),)
+
+
+@mutant("the index of an argmax moves for all lanes before the best value does", "dependence")
+def _blocked():
+    found = kernel(FIRST)
+    return found, marked(definition_tree(found.program), "I.c", "block")
+
+
+@mutant("the index of an argmax moves down and its best value up", "dependence")
+def _crossed():
+    found = kernel(FIRST)
+    loop = definition_tree(found.program)[0]
+    best, index, inner, finish = loop.body
+    down, up = (replace(inner, body=(leaf,)) for leaf in inner.body)
+    return found, (replace(loop, body=(best, index, replace(down, descending=True), up, finish)),)
 
 
 @mutant("a leaf of a statement that does not exist", "coverage")

@@ -73,7 +73,15 @@ def run_points(program: Program, state: State, sizes: Mapping[str, int]) -> list
         found.append(Point(item, indices, (statement.name, tuple(values.values())), written, frozenset(read)))
 
     walker(program, state.tree)(sizes, visit)
-    return found
+    return sorted(found, key=_time)
+
+
+def _time(point: Point) -> list[int]:
+    """Places and indices in turn; a leaf runs for all lanes of a block before the next one does."""
+    time: list[int] = []
+    for place, loop, index in zip(point.item.places, point.item.loops, point.indices, strict=False):
+        time += [place, 0 if loop.kind == "block" else -index if loop.descending else index]
+    return [*time, point.item.places[-1]]
 
 
 def unchecked(program: Program, steps: Sequence[Written], limit: int | None) -> State:

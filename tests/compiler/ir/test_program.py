@@ -165,7 +165,8 @@ def test_argmax_moves_its_index_before_its_value() -> None:
     assert statements(program) == [
         "init S_at_best_init[i in 0..N]: at.best[i] = -2147483648",
         "init S_at_init[i in 0..N]: at.acc[i] = 2",
-        "update S_at_update[i in 0..N, k in 2..K]: at.acc[i] = k if X[i, k] > at.best[i] else at.acc[i]",
+        "update S_at_update[i in 0..N, k in 2..K]: at.acc[i] = "
+        "k if X[i, k] > at.best[i] or X[i, k] == at.best[i] and k < at.acc[i] else at.acc[i]",
         "update S_at_best_update[i in 0..N, k in 2..K]: at.best[i] = max(at.best[i], X[i, k])",
         "finish S_at_finish[i in 0..N]: at[i] = at.acc[i]",
     ]
