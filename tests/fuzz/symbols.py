@@ -120,7 +120,8 @@ class Symbols:
                 raise TooLargeError(len(todo))
         todo.sort(key=lambda entry: entry[0])
         store: dict[tuple[Point, Element], int] = {}
-        sums: dict[int, tuple[int, tuple[int, ...]]] = {}
+        # What a total started from, its terms, and the instances that added them.
+        sums: dict[int, tuple[int, tuple[int, ...], tuple[Point, ...]]] = {}
         free = {s.name: not strict and relaxed(self.program, s) for s in self.program.statements}
         for _, item, at in todo:
             where = {**self.sizes, **dict(zip(item.leaf.indices, at, strict=True))}
@@ -131,11 +132,16 @@ class Symbols:
             target = place(item, at, written)
             if free[statement.name] and written in found:
                 before = found.pop(written)
+                start, terms, added = sums.get(before, (before, (), ()))
+                best = statement.reduction.best if statement.reduction else ""
+                for element in [e for e in found if e[0] == best]:
+                    # An index goes by the best of the elements that it has seen, whatever their order.
+                    origin, _, held = sums.get(found[element], (found[element], (), ()))
+                    found[element] = origin if held == added else found[element]
                 term = self.name((statement.name, instance, tuple(found.values())))
-                start, terms = sums.get(before, (before, ()))
                 total = tuple(sorted((*terms, term)))
                 store[target] = self.name(("in any order", start, total))
-                sums[store[target]] = start, total
+                sums[store[target]] = start, total, tuple(sorted((*added, instance)))
             else:
                 store[target] = self.name((statement.name, instance, tuple(found.values())))
         return {e: value for (scope, e), value in store.items() if not scope and e[0] in self.program.outputs}
