@@ -12,6 +12,7 @@ from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.quasiaffine import Affine, All
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, fresh, instance_map, leaves, loops
 from .dependence import dependences
+from .pairs import best_beside
 from .reorder import sorted_leaves
 from .state import State, find_loop, path_to, renamed, replace_loop, shape, stages_below
 
@@ -191,6 +192,11 @@ def _needed(program: Program, stage: str, readers: Sequence[Leaf], around: tuple
         for flow in flows:
             if flow.source in names and flow.target in before and flow.target != flow.source:
                 _add(needed, flow.source, before[flow.target].apply_range(flow.relation.reverse()))
+        for statement in own:
+            best = best_beside(program, statement)
+            if best is not None and statement.name in before:
+                # The last of a row moves no index any more, if the elements come in this order.
+                _add(needed, best.name, before[statement.name].set_tuple_name(isl.dim_type.out, best.name))
         if needed.keys() == before.keys() and all(needed[n].is_equal(before[n]) for n in needed):
             break
     return needed

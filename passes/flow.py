@@ -200,7 +200,9 @@ def _check_seen(program: Program, leaves: list[LeafPoints], leaf: LeafPoints) ->
     """
     index, best = leaf.statement.tensor, _best(leaf.statement)
     name = leaf.statement.name
-    # { point -> instance whose element was seen before it }
+    # { point -> instance of the same total whose element was seen before it }
+    total = program.relation(leaf.statement, leaf.statement.accesses[0])
+    of_total = leaf.instances.apply_range(total).apply_range(total.reverse())
     seen = leaf.instances.subtract(leaf.instances)
     held = seen
     for other in leaves:
@@ -209,7 +211,7 @@ def _check_seen(program: Program, leaves: list[LeafPoints], leaf: LeafPoints) ->
         met = _meeting(program, other, leaf, other.statement.tensor).intersect(other.time.lex_lt_map(leaf.time))
         before = met.reverse().apply_range(other.instances).set_tuple_name(isl.dim_type.out, name)
         seen, held = (seen.union(before), held) if other.statement.tensor == index else (seen, held.union(before))
-    if not seen.is_equal(held):
+    if not seen.intersect(of_total).is_equal(held.intersect(of_total)):
         text = f"{index} is moved by a value of {best} that is not that of the elements it has seen"
         raise failed("dependence", program, text)
 

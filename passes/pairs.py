@@ -15,7 +15,7 @@ from .dependence import one_step, same_buffer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..compiler.ir.program import Program
+    from ..compiler.ir.program import Program, Statement
     from ..compiler.ir.tree import Placed
     from .dependence import Dependence
 
@@ -32,12 +32,14 @@ def in_steps(program: Program, pair: Dependence, items: Sequence[Placed], maps: 
     index, best, others = (target, source, pair.relation.reverse()) if turned else (source, target, pair.relation)
     updates = [n for n, item in enumerate(items) if item.leaf.statement in (index.name, best.name)]
     for a in (n for n in updates if items[n].leaf.statement == index.name):
+        alone = maps[a].domain()
         for b in (n for n in updates if items[n].leaf.statement == best.name):
             first, second = items[a], items[b]
             same = maps[a].apply_range(maps[b].set_tuple_name(_OUT, index.name).reverse())
             same = same_buffer(same, first, second, best.tensor)
             if same.is_empty():
                 continue
+            alone = alone.subtract(same.domain())
             if not _in_one_body(first, second) or not same.is_subset(one_step(same)):
                 return False
             if any(_between(first, items[n], second) for n in updates):
@@ -45,7 +47,16 @@ def in_steps(program: Program, pair: Dependence, items: Sequence[Placed], maps: 
             beside = same_buffer(maps[a].apply_range(others).apply_range(maps[b].reverse()), first, second, best.tensor)
             if not _in_one_block(beside, first).is_empty():
                 return False
+        if not alone.is_empty():
+            return False
     return True
+
+
+def best_beside(program: Program, statement: Statement) -> Statement | None:
+    """The update of the best value that goes with that of an index; None for all other statements."""
+    best = statement.reduction.best if statement.reduction else ""
+    own = program.statements_of(statement.stage)
+    return next((s for s in own if best and s.tensor == best and s.kind == statement.kind), None)
 
 
 def _in_one_body(first: Placed, second: Placed) -> bool:

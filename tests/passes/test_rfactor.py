@@ -145,3 +145,15 @@ def test_the_two_values_of_an_argmax_are_kept_beside_one_another() -> None:
     schedule.rfactor("I.ko")
     merge = schedule.loops[-1]
     assert refused(lambda s: s.distribute(merge), schedule).rule == "dependence"
+
+
+def test_the_last_value_of_an_argmax_is_kept_where_only_the_index_is_asked_for() -> None:
+    given = kernel(
+        "kernel f(A: f32[M, N]) -> (Y: f32[M]) where N >= 1 { b[i] = argmax(j) A[i, j]\n Y[i] = A[i, b[i]] }"
+    )
+    schedule = tw.Schedule(given)
+    schedule.compute_at("b", "Y.i")
+    schedule.reverse("b.j")
+    compiled = tw.compile(given, schedule)
+    for a in (np.float32([[1, 2, 3]]), np.float32([[3, 3, 1], [0, 0, 0]])):
+        np.testing.assert_array_equal(compiled(a), given(a))
