@@ -103,10 +103,10 @@ class KernelPrinter(PositionPrinter):
         order = [a for a in axes if a in own]
         if isinstance(value, Dot):
             text = product_text(self, value, order)
-        elif id(value) in self.parts:
-            return self.parts[id(value)]
         else:
             text = self.text(value)
+            if id(value) in self.parts:
+                own = [a for a in axes if a in own]  # parts of a tile have its order of axes
             if own != order:
                 text = f"tl.permute({text}, {tuple_text([str(own.index(a)) for a in order])})"
         if not own or len(order) == len(axes):

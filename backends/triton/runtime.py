@@ -241,6 +241,12 @@ def fast_exp(x):
 
 
 @triton.jit
+def lane_halves(x):
+    """The first and the second half of x [lanes]."""
+    return tl.split(tl.permute(tl.reshape(x, (2, x.shape[0] // 2)), (1, 0)))
+
+
+@triton.jit
 def column_halves(x):
     """The left and the right half of the columns of x [rows, columns]."""
     return tl.split(tl.permute(tl.reshape(x, (x.shape[0], 2, x.shape[1] // 2)), (0, 2, 1)))

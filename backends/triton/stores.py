@@ -79,9 +79,8 @@ def _halve(printer: KernelPrinter, stmt: Store, value: Value, leaves: dict[int, 
         for operand in value.operands:
             _halve(printer, stmt, operand, leaves)
         return
-    text = printer.aligned(value, stmt.axes)
-    if value.axes != stmt.axes:
-        text = f"tl.broadcast_to({text}, {printer.shape(stmt.axes)})"
+    text = printer.aligned(value, [n for n in stmt.axes if n in value.axes])
     stem = printer.names[value.name] if isinstance(value, Ref) else f"{stmt.tensor.lower()}_part"
     leaves[id(value)] = left, right = printer.names.fresh(f"{stem}_left"), printer.names.fresh(f"{stem}_right")
-    printer.writer.line(f"{left}, {right} = column_halves({text})")
+    function = "column_halves" if len(value.axes) > 1 else "lane_halves"
+    printer.writer.line(f"{left}, {right} = {function}({text})")
