@@ -292,6 +292,11 @@ class Schedule:
         """Fill the private buffers of a loop's iterations *stages* - 1 iterations ahead."""
         self._take(Step("pipeline", (str(loop), stages)))
 
+    def roles(self, loop: str, consumers: int, *epilogue: str | StageHandle) -> None:
+        """Run what a pipelined loop loads, what it computes and the *epilogue* of its tile at once, in warps of their
+        own; *consumers* share what is computed."""
+        self._take(Step("roles", (str(loop), consumers, *(str(stage) for stage in epilogue))))
+
     def group(self, outer: str, inner: str, size: int) -> tuple[str, str, str]:
         """Visit two nested loops in groups of *size* outer iterations, for each inner one; (groups, inner, within)."""
         step = f"group({outer}, {inner}, {size})"

@@ -22,6 +22,7 @@ from ..passes.pipeline import pipeline
 from ..passes.refusal import IllegalTransformError
 from ..passes.reorder import reorder as reorder_loops
 from ..passes.reverse_compute_at import reverse_compute_at
+from ..passes.roles import roles
 from ..passes.split import split as split_loop
 from ..passes.state import State, path_to, shape
 from .ir.words import condition_of_text
@@ -144,7 +145,7 @@ def apply(state: State, step: Step) -> tuple[State, Any]:
 # Parameters that take a name or a text; the others check their numbers themselves.
 WORDS = (
     *("loop", "loops", "names", "outer", "inner", "first", "second", "by", "stage", "tensor", "at", "space", "layout"),
-    *("condition", "name", "target"),
+    *("condition", "name", "target", "epilogue"),
 )
 
 
@@ -235,6 +236,7 @@ STEPS: dict[str, Callable[..., Any]] = {
     "bind": lambda state, loop, target: marks.mark(state, loop, "bind", target),
     "block": _block,
     "pipeline": pipeline,
+    "roles": roles,
     "flatten": marks.flatten,
     "inline": inline,
     "reverse_compute_at": reverse_compute_at,

@@ -16,6 +16,7 @@ from .legality import Report, Violation, examine, folded, relaxable
 from .mark import STEPS
 from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import reordered
+from .roles import clash
 from .structure import require_structure
 from .witness import sizes_text, witness
 
@@ -62,6 +63,11 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
     for loop in loops(candidate.tree):
         if loop.kind in SPREAD:
             _require_independent(step, candidate, loop, report, smaller)
+    found = clash(candidate)
+    if found is not None:
+        text, violation = found
+        refusal = Refusal("race", step, text, kernel=candidate.program.name)
+        raise IllegalTransformError(_with(refusal, candidate, violation, smaller))
     return report
 
 
@@ -80,7 +86,7 @@ def legal(before: Program, candidate: State) -> bool:
     report = examine(candidate)
     spread = [loop for loop in loops(candidate.tree) if loop.kind in SPREAD]
     whole = not (report.violations or report.unwritten or report.repeated)
-    return whole and all(report.loop_class(loop.index) == "par" for loop in spread)
+    return whole and all(report.loop_class(loop.index) == "par" for loop in spread) and clash(candidate) is None
 
 
 def _require_once(step: str, candidate: State, report: Report) -> None:

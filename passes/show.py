@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..compiler.ir.affine import budget
 from ..compiler.ir.codegen import Bounds
 from ..compiler.ir.show import statement_text
-from ..compiler.ir.tree import Alloc, Leaf, Loop, Node
+from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, Roles
 from .dependence import OPERATIONS
 from .footprint import extents
 from .legality import Report, examine
@@ -50,6 +50,7 @@ def _lines(
                 notes += [] if node.kind == "serial" else [f"{node.kind}{' ' + node.target if node.target else ''}"]
                 notes += ["fused with the next"] if node.fused else []
                 notes += [f"a pipeline of {node.stages} stages"] if node.stages > 1 else []
+                notes += [_roles(state, node.roles)] if node.roles else []
                 notes += [f"where {condition}"] if condition else []
                 yield f"{head:60}  # {', '.join(notes)}" if notes else head
                 yield from _lines(state, node.body, bounds, report, (*outer, node.index), inside, depth + 1)
@@ -58,6 +59,13 @@ def _lines(
                 layout = f", {node.storage}" if str(node.storage) else ""
                 yield f"{pad}buffer {node.tensor}: {_size(state, node, outer, known)}{where}{layout}"
                 yield from _lines(state, node.body, bounds, report, outer, known, depth)
+
+
+def _roles(state: State, roles: Roles) -> str:
+    """`roles: 1 producer, 2 consumers, an epilogue of Y`."""
+    stages = sorted({state.program.statement(name).stage for name in roles.epilogue})
+    consumers = f"{roles.consumers} consumer{'s' if roles.consumers > 1 else ''}"
+    return ", ".join(["roles: 1 producer", consumers, *([f"an epilogue of {' and '.join(stages)}"] if stages else [])])
 
 
 def _size(state: State, node: Alloc, outer: tuple[str, ...], known: isl.Set) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves, loops
 from .mark import rectangular
+from .roles import require_roles
 from .state import shape
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def require_structure(step: str, state: State) -> None:
 
     Raises:
         IllegalTransformError: a vector loop holds loops, fused loops have come apart, or two loops of one nest are
-            bound to one axis (rule shape).
+            bound to one axis, or roles stand where none can (rule shape).
     """
     for loop in loops(state.tree):
         if loop.kind == "vector" and not loop.fused and any(True for _ in loops(loop.body)):
@@ -29,6 +30,7 @@ def require_structure(step: str, state: State) -> None:
         if loop.fused:
             _require_fused(step, loop)
     _require_axes(step, state.tree, {}, False)
+    require_roles(step, state)
 
 
 def _require_block(step: str, loop: Loop) -> None:

@@ -17,6 +17,7 @@ from ..compiler.ir.quasiaffine import All, Comparison, Formula, Some, conjunctio
 from ..compiler.ir.storage import injective
 from ..compiler.ir.tree import Alloc, Leaf, Node, loops
 from .flow import check_flow
+from .handed import check_roles
 from .points import LeafPoints, element_map, failed, prepared
 from .rewritten import differences
 
@@ -80,6 +81,9 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
         # Once more as far ahead as the marks allow: what is not touched inside keeps its order.
         relaxed |= check_flow(program, ahead, tensor)
     relaxed |= _check_parallel(program, tree, leaves)
+    parted = [loop for loop in loops(tree) if loop.roles is not None]
+    for loop in parted:
+        check_roles(program, leaves, loop)
     proved = (
         "every output element is written by the right instance",
         "every read sees the value that its definition names",
@@ -87,6 +91,7 @@ def _verify(program: Program, tree: Sequence[Node], found: tuple[Difference, ...
         "no two iterations that run at once touch one element with a write among them",
         "every access lies inside its tensor",
         "every scalar expression and rounding is the definition's",
+        *(f"the parts of {loop.index} meet in buffers that they hand on, and nowhere else" for loop in parted),
         *(f"otherwise than written, as {_grant(d)}: {d.text}" for d in found),
     )
     permissions = tuple(sorted(relaxed | {d.permission for d in found if d.permission}))

@@ -34,6 +34,15 @@ class Leaf:
     instance: tuple[Affine, ...]
 
 
+@dataclass(frozen=True)
+class Roles:
+    """Who runs the body around a pipelined loop, all at once: one part loads what the pipeline loads ahead, *consumers*
+    share the rest of the tile, and one more, where there are statements for it, runs those of the *epilogue*."""
+
+    consumers: int
+    epilogue: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, eq=False)
 class Loop:
     """A loop; its index is unique in the tree. *fused*: printed as one loop with the only loop inside it."""
@@ -48,6 +57,7 @@ class Loop:
     # A pipeline of this many iterations in flight: the statements *ahead* run *stages* - 1 of them before the others.
     stages: int = 1
     ahead: frozenset[str] = frozenset()
+    roles: Roles | None = None
 
 
 @dataclass(frozen=True, eq=False)

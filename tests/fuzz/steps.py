@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, leaves
+from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, leaves, loops
 from tilewright.compiler.step import Step
 
 if TYPE_CHECKING:
@@ -210,6 +210,15 @@ class Draw:
         loop = self.rng.choice(fitting) if fitting and self.rng.random() < 0.9 else self.loop()
         return Step("pipeline", (loop, self.rng.choice((1, 2, 2, 3))))
 
+    def roles(self) -> Step:
+        """A pipeline, where there is one, and some of the stages."""
+        fitting = [loop.index for loop in loops(self.tree) if loop.stages > 1]
+        loop = self.rng.choice(fitting) if fitting else self.loop()
+        count = self.rng.choice((0, 1, 1, 1, 2))
+        return Step(
+            "roles", (loop, self.rng.choice((1, 2, 2)), *self.rng.sample(self.stages, min(count, len(self.stages))))
+        )
+
     def specialise(self) -> Step:
         sizes = self.schedule.state.program.sizes
         name = self.rng.choice(sizes) if sizes else "Q"
@@ -252,6 +261,7 @@ def drawn_step(rng: random.Random, schedule: Schedule) -> Step:
         "cache_write": (2, draw.cache_write),
         "store": (3, draw.store),
         "pipeline": (2, draw.pipeline),
+        "roles": (1 + 3 * any(loop.stages > 1 for loop in loops(draw.tree)), draw.roles),
         "peel": (2, lambda: Step("peel", (draw.loop(),))),
         "specialise": (1, draw.specialise),
         "contract": (1, lambda: Step("contract", (rng.choice(draw.stages),))),

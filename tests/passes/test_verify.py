@@ -10,7 +10,7 @@ import tilewright as tw
 from tilewright.compiler.ir.affine import make_set
 from tilewright.compiler.ir.nest import definition_tree
 from tilewright.compiler.ir.quasiaffine import Affine, All, Comparison, conjunction
-from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, map_leaves
+from tilewright.compiler.ir.tree import Alloc, Leaf, Loop, Roles, map_leaves
 from tilewright.passes.verify import verify
 
 ROOT = Path(__file__).parents[2]
@@ -331,11 +331,58 @@ def _crossed():
     return found, (replace(loop, body=(best, index, replace(down, descending=True), up, finish)),)
 
 
+def parted():
+    """A product whose tiles are loaded, multiplied and finished at once."""
+    found = tw.load(ROOT / "examples" / "matmul_silu.tx")["matmul_silu"]
+    schedule = tw.Schedule(found)
+    schedule.tile("Y.i", "Y.j", 4, 4)
+    schedule.compute_at("C", "Y.jo")
+    ko, ki = schedule.split("C.k", 3)
+    schedule.reorder(ko, "C.i", "C.j", ki)
+    schedule.cache_read("A", ko)
+    schedule.pipeline(ko, 2)
+    schedule.parallel("Y.io")
+    schedule.parallel("Y.jo")
+    schedule.roles(ko, 2, "Y")
+    return schedule.state
+
+
+@mutant("what one part hands on has no buffer of its own", "race")
+def _not_private():
+    state = parted()
+    return state, opened(state.tree, "C")
+
+
+@mutant("the epilogue starts the sums that the consumers add to", "race")
+def _early_epilogue():
+    state = parted()
+    return state, on_loop(state.tree, "C.ko", roles=Roles(2, frozenset(("S_Y", "S_C_init"))))
+
+
+@mutant("the parts of a tile run at several tiles of a loop in order", "race")
+def _parts_in_order():
+    state = parted()
+    return state, marked(state.tree, "Y.jo", "serial")
+
+
+@mutant("the epilogue loads what the consumers multiply", "race")
+def _late_loads():
+    state = parted()
+    (copy,) = (s.name for s in state.program.statements if s.tensor == "A_cache")
+    return state, on_loop(state.tree, "C.ko", roles=Roles(2, frozenset((copy,))), ahead=frozenset())
+
+
 @mutant("a leaf of a statement that does not exist", "coverage")
 def _unknown_statement():
     found = kernel(CHAIN)
     tree = definition_tree(found.program)
     return found, changed(tree, "S_T", lambda leaf: replace(leaf, statement="S_Q"))
+
+
+def test_parts_that_hand_on_are_accepted():
+    state = parted()
+    proved = verify(state.program, state.tree, tw.load(ROOT / "examples" / "matmul_silu.tx")["matmul_silu"].program)
+    assert "the parts of C.ko meet in buffers that they hand on, and nowhere else" in proved.proved
 
 
 def test_there_are_twenty_mutants():
