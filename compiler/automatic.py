@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..backends.triton.emit import emit_triton
@@ -20,11 +21,14 @@ def gpu_schedule(kernel: Kernel, sizes: Sizes | None = None) -> Schedule:
     """A schedule for the target triton: a fixed heuristic made of the steps that anybody could take.
 
     Its trace prints, replays, and goes on from where it ends like any other. *sizes*: of its tiles (None: `Sizes()`).
-    Where what it comes to cannot be said, it does without the tiles of contractions, and at last without any step.
+    Where what it comes to cannot be said, it does without roles, without the tiles of contractions, and at last without
+    any step.
     """
-    for contracts in (True, False):
+    sizes = sizes or Sizes()
+    parted = [(sizes, True)] if sizes.consumers else []
+    for tiles, contracts in (*parted, (replace(sizes, consumers=0), True), (sizes, False)):
         schedule = Schedule(kernel)
-        schedule_for_gpu(schedule, sizes or Sizes(), contracts)
+        schedule_for_gpu(schedule, tiles, contracts)
         try:
             with budget(OPERATIONS):
                 emit_triton(schedule.state.program, schedule.state.tree, "")

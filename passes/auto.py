@@ -115,6 +115,9 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
         steps.parallel(first)
     for name in rest:
         steps.parallel(name)
+    if sizes.consumers:
+        last = [] if any(one.stage == group.root for one in found) else [group.root]
+        attempt(steps, lambda: steps.roles(serial[-1], sizes.consumers, *last))
 
 
 def _spread(rows: Sequence[str], sizes: Sizes, padded: bool) -> dict[str, int]:

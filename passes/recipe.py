@@ -23,10 +23,12 @@ class Sizes:
 
     *rows*, *columns*, *depth* (of 16-bit factors), *stages*: of contractions, and how many loads are under way;
     *together*: row tiles that share a column tile before the next one's turn; *processors*: whether as many programs as
-    the device has processors share the tiles, so that the loads of the next one go on while one ends; *part*: how much
-    of a summed index a program adds up, the parts being merged in order by a second launch (0: all of it); *lanes*:
-    along a row; *elements*: where there are nothing but elements; *whole*: a row that is never longer is one tile;
-    *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in its order.
+    the device has processors share the tiles, so that the loads of the next one go on while one ends; *consumers*: how
+    many groups of warps of these multiply, beside others that load and others that finish a tile (0: all do
+    everything); *part*: how much of a summed index a program adds up, the parts being merged in order by a second
+    launch (0: all of it); *lanes*: along a row; *elements*: where there are nothing but elements; *whole*: a row that
+    is never longer is one tile; *side*: of square tiles; *strict*: rows at once where a sum over a row has to run in
+    its order.
     """
 
     rows: int = 128
@@ -35,6 +37,7 @@ class Sizes:
     stages: int = 4
     together: int = 8
     processors: bool = False
+    consumers: int = 0
     part: int = 0
     lanes: int = 1024
     elements: int = 512
@@ -64,6 +67,7 @@ class Steps(Protocol):
     def bind(self, loop: str, target: str, /) -> None: ...
     def block(self, *names: str) -> None: ...
     def pipeline(self, loop: str, stages: int, /) -> None: ...
+    def roles(self, loop: str, consumers: int, /, *epilogue: str) -> None: ...
     def inline(self, stage: str, /) -> None: ...
     def cache_read(self, tensor: str, loop: str, /) -> str: ...
     def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...

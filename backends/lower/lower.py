@@ -31,7 +31,7 @@ from .neutral import Known, neutralised
 from .origins import from_zero
 from .products import as_dot, dot_axes
 from .refusing import cannot
-from .tile import Elem, For, If, Let, Reduce, Stmt, Store, Tiles, Value
+from .tile import Elem, For, If, Let, Reduce, Roles, Stmt, Store, Tiles, Value
 from .values import Scene, value_of
 
 if TYPE_CHECKING:
@@ -120,6 +120,9 @@ def _walk(work: _Work, nodes: Sequence[Node], around: tuple[str, ...], known: is
                 made = For(
                     node.index, low, high, body, node.kind, node.descending, guard, node.stages, fused=node.fused
                 )
+                if node.roles is not None:
+                    last = frozenset(work.program.statement(name).tensor for name in node.roles.epilogue)
+                    made = replace(made, roles=Roles(node.roles.consumers, last))
                 if node.kind in ("bind", "parallel"):
                     made = of_grid(work.spans, made, node, around, known)
                 result.append(made)

@@ -181,6 +181,15 @@ class Grouped:
     high: str
 
 
+@dataclass(frozen=True)
+class Roles:
+    """Parts that run at once: what a pipelined loop loads, so many *consumers* of that, and what writes the tensors of
+    the *epilogue*, which stands behind the loop."""
+
+    consumers: int
+    epilogue: frozenset[str]
+
+
 @dataclass(frozen=True, eq=False)
 class For:
     """A loop; its ends are text over renamed names. *carried*: the tiles that live on from iteration to iteration.
@@ -188,7 +197,7 @@ class For:
     *fused*: it and the loop that is all its body run over a rectangle, and may be one loop. *span*: of a parallel or
     bound loop the ends that hold for all values of the loops around it, in Python's words; *rectangular*: whether those
     are the loop's own ends; *grouped*: what is known where they are not. *shared*: the iterations are shared out among
-    as many programs as the device has processors.
+    as many programs as the device has processors. *roles*: of a pipelined loop, who runs it and what is beside it.
     """
 
     index: str
@@ -205,6 +214,7 @@ class For:
     grouped: Grouped | None = None
     shared: bool = False
     fused: bool = False
+    roles: Roles | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..load import load_module
+from .gluon_launch import swizzle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .gluon_launch import RoleLaunch
     from .launch import Launch
 
 # Instructions by what they are for: matrix units (of sm_80, of sm_90), copies past the registers, spilled registers.
@@ -65,12 +67,15 @@ def capacities(source: str, name: str, launches: Sequence[Launch], arch: int, al
         RuntimeError: Triton, or the assembler behind it, did not compile a kernel.
     """
     module = load_module(source, name)
-    return tuple(_capacity(module[launch.name], launch, arch, aligned) for launch in launches)
+    found = [_capacity(module[launch.name], launch, arch, aligned) for launch in launches]
+    for launch in launches:
+        if launch.roles is not None and aligned and arch // 10 == 9:
+            counts = {count.name for count in launch.grid.counts}
+            found.append(_capacity_of_roles(module[launch.roles.name], launch.roles, counts, arch))
+    return tuple(found)
 
 
 def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capacity:
-    import triton
-    from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     tma = aligned and arch >= 90
@@ -88,22 +93,46 @@ def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capaci
     attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in divisible}
     options = {"num_warps": launch.warps, "num_stages": launch.stages, "enable_fp_fusion": False}
     text = ASTSource(function, signature, constants, attributes)
+    return _compiled(launch.name, text, arch, options, launch.warps, launch.stages)
+
+
+def _capacity_of_roles(function: Any, roles: RoleLaunch, counts: set[str], arch: int) -> Capacity:
+    import triton
+
+    if not triton.__version__.startswith("3.6."):
+        raise RuntimeError(f"{roles.name} is text for Triton 3.6, and this is {triton.__version__}")
+    from triton.experimental.gluon import language as gl
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    layouts = {b.name: gl.NVMMASharedLayout(swizzle(b.shape[-1], b.dtype.bits), b.dtype.bits) for b in roles.boxes}
+    signature = {b.name: f"{b.signature[:-1]},{layouts[b.name]!r}>" for b in roles.boxes} | dict(roles.arguments)
+    names = [n for n, t in roles.arguments if t.startswith("*") or (t == "i32" and n not in counts)]
+    attributes = {(function.arg_names.index(n),): [["tt.divisibility", 16]] for n in names}
+    options = {"num_warps": 4, "maxnreg": roles.registers, "enable_fp_fusion": False}
+    return _compiled(roles.name, GluonASTSource(function, signature, {}, attributes), arch, options, None, 1)
+
+
+def _compiled(name: str, text: Any, arch: int, options: Mapping[str, Any], warps: int | None, stages: int) -> Capacity:
+    """What a kernel takes once it is compiled; *warps*: None where its parts have their own."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
     try:
         made: Any = triton.compile(text, target=GPUTarget("cuda", arch, 32), options=options)
     except triton.TritonError as error:
         # The last line says what; those before it show where.
         what = str(error).strip().splitlines()[-1]
-        raise RuntimeError(f"Triton does not compile {launch.name} for sm_{arch}: {what}") from None
+        raise RuntimeError(f"Triton does not compile {name} for sm_{arch}: {what}") from None
     with tempfile.TemporaryDirectory() as folder:
         cubin = Path(folder) / "kernel.cubin"
         cubin.write_bytes(made.asm["cubin"])
         usage, code = (_dumped(cubin, option) for option in ("-res-usage", "-sass"))
     found = {word: int(value) for word, value in re.findall(r"(REG|STACK|LOCAL):(\d+)", usage)}
     return Capacity(
-        launch.name,
+        name,
         arch,
-        launch.warps,
-        launch.stages,
+        warps or int(made.metadata.num_warps),
+        stages,
         found.get("REG", 0),
         int(made.metadata.shared),
         found.get("LOCAL", 0) + found.get("STACK", 0),

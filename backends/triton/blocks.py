@@ -80,7 +80,7 @@ def blocks(
         starts = _starts(program, lanes, access, dtype, everywhere if isinstance(access, Load) else set())
         if starts is None:
             return
-        shape = tuple(lanes[n].extent if n else 1 for n in _axis_of(access))
+        shape = tuple(lanes[n].extent if n else 1 for n in axis_of(access))
         key = access.tensor, shape
         if key not in descriptors:
             name = names.fresh(f"{names[access.tensor]}_block")
@@ -121,7 +121,7 @@ def halved(axes: Mapping[str, Axis], store: Store) -> Mapping[str, Axis]:
     return {**axes, last.name: replace(last, extent=last.extent // 2)}
 
 
-def _axis_of(access: Load | Store) -> list[str | None]:
+def axis_of(access: Load | Store) -> list[str | None]:
     """The axis of each dimension, None where it has none."""
     return [next((n for n in access.axes if isinstance(i, Affine) and n in i.names()), None) for i in access.index]
 
@@ -130,7 +130,7 @@ def _starts(
     program: Program, axes: Mapping[str, Axis], access: Load | Store, dtype: DType, beside: set[object]
 ) -> tuple[Affine, ...] | None:
     """Where a box begins; None where it is none. *beside*: conditions that may be left out."""
-    dims = _axis_of(access)
+    dims = axis_of(access)
     extents = program.tensors[access.tensor].extents
     if not 2 <= len(dims) <= RANK or [n for n in dims if n] != list(access.axes):
         return None

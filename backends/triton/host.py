@@ -9,6 +9,7 @@ from ...compiler.ir.program import index_expressions
 from ...compiler.ir.quasiaffine import Affine, All, Comparison, Some
 from ..naming import Writer
 from ..signature import signature_text, size_lines
+from .gluon_launch import layout_name
 from .launch import Launch, passed_by_pointer
 from .layout import broken
 from .types import number_text, torch_type
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ...compiler.ir.program import Extent, Program, Tensor
     from ...compiler.ir.quasiaffine import Formula
     from ..naming import Names
+    from .gluon_launch import RoleLaunch
 
 # Names that the function itself uses.
 HOST_NAMES = (
@@ -52,6 +54,11 @@ PROCESSORS = '''@functools.cache
 def processors(device):
     """How many programs a device runs side by side at least."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2'''
+
+HAS_WGMMA = '''@functools.cache
+def has_wgmma(device):
+    """Whether a device multiplies by groups of four warps."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] == 9'''
 
 CHECK_APART = '''def check_apart(name, tensor, others):
     """Raise ValueError where a tensor to write to shares memory with another one."""
@@ -116,6 +123,7 @@ def host_text(
     tables = [_constant(program.tensors[n], names[n]) for n in constants]
     helpers = [CHECK, *([CHECK_APART] if "check_apart(" in main else []), *([HAS_TMA] if "has_tma(" in main else [])]
     helpers += [PROCESSORS] if "processors(" in main else []
+    helpers += [HAS_WGMMA] if "has_wgmma(" in main else []
     return "\n\n\n".join([*helpers, *tables, main])
 
 
@@ -159,9 +167,25 @@ def _launch(launch: Launch, names: Names, body: Writer) -> None:
     if launch.grid.counts:
         # No program at all is no launch.
         body.line(f"if {launch.grid.total}:")
-        body.line(f"    {call}")
-    else:
+        body.indent += 1
+    if launch.roles is None:
         body.line(call)
+    else:
+        _roles(launch.roles, launch.grid.programs, names, body, call)
+    body.indent = 1
+
+
+def _roles(found: RoleLaunch, programs: str, names: Names, body: Writer, plain: str) -> None:
+    """The launch by parts with warps of their own where the device and Triton can, or the plain one."""
+    body.line("if tma and GLUON and has_wgmma(device):")
+    for box in found.boxes:
+        made = f"GluonDescriptor.from_tensor({names[box.tensor]}, {list(box.shape)}, {layout_name(box)})"
+        body.line(f"    {box.name} = {made}")
+    words = [*(box.name for box in found.boxes), *(name for name, _ in found.arguments)]
+    options = f"num_warps=4, maxnreg={found.registers}, enable_fp_fusion=False"
+    body.line(f"    {found.name}[{programs}]({', '.join(words)}, {options})")
+    body.line("else:")
+    body.line(f"    {plain}")
 
 
 def _check(program: Program, names: Names, name: str) -> str:

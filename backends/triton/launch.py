@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,14 @@ from ..lower.tile import Dot, For, Load, Store, operands, statements_of, values_
 from ..naming import Writer
 from .blocks import blocks
 from .forms import shorter_forms
+from .gluon import Plain, mentions
+from .gluon_launch import roles_text
 from .grid import grid_of, numbers
 from .kernel import KernelPrinter
 from .layout import broken, tidied
 from .operations import cast_text
 from .products import flat_tiles
+from .roles import parts_of_launch
 from .types import signature_type, triton_type
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ..lower.tile import Folded, Stmt, Tiles
     from ..naming import Names
     from .blocks import Block, Descriptor
+    from .gluon_launch import RoleLaunch
     from .grid import Grid
 
 # The most elements that Triton lets a tile have.
@@ -38,7 +41,8 @@ class Launch:
     """A kernel and how it is started.
 
     *arguments*: (name, type in a signature: `*bf16` a tensor, `i32` a size, `fp32` a scalar), in order; *warps*,
-    *stages*: the options that it is compiled with; *descriptors*: those of the arguments that are blocks of tensors.
+    *stages*: the options that it is compiled with; *descriptors*: those of the arguments that are blocks of tensors;
+    *roles*: the same launch with a part of the work for each group of warps, for devices that can.
     """
 
     name: str
@@ -47,6 +51,7 @@ class Launch:
     warps: int
     stages: int
     descriptors: tuple[Descriptor, ...] = ()
+    roles: RoleLaunch | None = None
 
 
 def passed_by_pointer(dtype: DType) -> bool:
@@ -54,8 +59,8 @@ def passed_by_pointer(dtype: DType) -> bool:
     return dtype.is_float and dtype.name != "f32"
 
 
-def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps: int | None) -> tuple[str, Launch]:
-    """The kernel that is an outermost statement.
+def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps: int | None) -> tuple[str, str, Launch]:
+    """The kernel that is an outermost statement, and its other form if a loop has roles ("" where none has).
 
     Its grid is made of the bound and parallel loops that hold nothing but each other; a statement that is no such loop
     is a launch of one program.
@@ -70,7 +75,8 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     grid = grid_of(names, chain)
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
     found, descriptors = blocks(program, names, tiles.axes, stmt, stores, tiles.orders)
-    inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found)
+    forms = shorter_forms(body)
+    inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found, forms)
     counted = grid.several and not grid.plane
     numbered = list(numbers(names, grid, chain, "pid" if counted else "tl.program_id(0)"))
     arguments = _arguments(program, names, tiles, grid, [*numbered, *inner, *([grid.total] if grid.shared else [])])
@@ -82,7 +88,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     parameters = ", ".join([*(n for n, _ in arguments), *flags, "WIDE: tl.constexpr"])
     sizes = [names[n] for n in program.sizes if names[n] in given]
     scalars = [f"{names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
-    own = [axis for axis in tiles.axes.values() if _mentions(inner, names[axis.name])]
+    own = [axis for axis in tiles.axes.values() if mentions(inner, names[axis.name])]
     axes = [f"{names[axis.name]} = tl.arange(0, {axis.extent})" for axis in own]
     axes += _if_wide(f"{names[a.name]} = {names[a.name]}.to(tl.int64)" for a in own)
     loops = [names[loop.index] for loop in chain]
@@ -97,7 +103,17 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
         first = ["pid = tl.program_id(0)"] if counted else []
         text = [*first, *numbered, *_if_wide(_cast(n) for n in [*loops, *sizes]), *scalars, *axes]
     lines = [_decorator(grid, given), f"def {name}({parameters}):", *(f"    {line}" for line in text), *inner]
-    return "\n".join(piece for line in lines for piece in broken(tidied(line))), launch
+    whole = "\n".join(piece for line in lines for piece in broken(tidied(line)))
+    parts = parts_of_launch(program, names, tiles, grid, body, found)
+    if parts is not None:
+        if _guards(names, chain, grid):
+            text = f"the roles of {parts.loop.index}: a tile of the grid has a condition"
+            raise cannot(program, text, "loops of the grid that run over a rectangle, or in groups")
+        own = tuple((n, kind) for n, kind in arguments if n not in {d.name for d in descriptors})
+        plain = Plain(name.removesuffix("_kernel"), own, tuple(scalars), tuple(chain), grid, tuple(numbered))
+        text, other = roles_text(program, names, tiles, parts, forms, plain)
+        return whole, text, replace(launch, roles=other)
+    return whole, "", launch
 
 
 def _if_wide(lines: Iterable[str]) -> list[str]:
@@ -159,10 +175,11 @@ def _body(
     body: Sequence[Stmt],
     shared: set[str],
     found: Mapping[int, Block],
+    forms: Mapping[int, str],
 ) -> list[str]:
     """What every program runs, under the conditions of the grid's loops.
 
-    *shared*: tensors that it writes and reads; *found*: its loads that are blocks.
+    *shared*: tensors that it writes and reads; *found*: its loads that are blocks; *forms*: shorter functions.
     """
     nonnegative = {*program.sizes, *tiles.axes}
     nonnegative |= {loop.index for loop, count in zip(chain, grid.counts, strict=True) if count.low.isdigit()}
@@ -170,7 +187,6 @@ def _body(
     for guard in _guards(names, chain, grid):
         writer.line(f"if {guard}:")
         writer.indent += 1
-    forms = shorter_forms(body)
     printer = KernelPrinter(program, names, writer, nonnegative, tiles.orders, tiles.axes, shared, found, forms)
     printer.flat = flat_tiles(printer, body)
     printer.body(body)
@@ -196,14 +212,14 @@ def _arguments(
     found = [
         (names[n], f"*{signature_type(t.dtype)}")
         for n, t in program.tensors.items()
-        if n not in tiles.tiles and _mentions(lines, names[n])
+        if n not in tiles.tiles and mentions(lines, names[n])
     ]
     for n, dtype in program.scalars.items():
-        if _mentions(lines, names[n]):
+        if mentions(lines, names[n]):
             kind = "*fp64" if passed_by_pointer(dtype) else "i32" if dtype.is_bool else signature_type(dtype)
             found.append((names[n], kind))
-    found += [(names[n], "i32") for n in program.sizes if _mentions(lines, names[n])]
-    return (*found, *((c.name, "i32") for c in grid.counts if _mentions(lines, c.name)))
+    found += [(names[n], "i32") for n in program.sizes if mentions(lines, names[n])]
+    return (*found, *((c.name, "i32") for c in grid.counts if mentions(lines, c.name)))
 
 
 def _decorator(grid: Grid, given: set[str]) -> str:
@@ -229,8 +245,3 @@ def _warps(tiles: Tiles, stmt: Stmt) -> int:
     if products:
         return min(8, max(4, lanes // 2048))
     return min(16, max(1, lanes // (32 * 8)))
-
-
-def _mentions(lines: Sequence[str], name: str) -> bool:
-    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
-    return any(word.search(line.split("#")[0]) for line in lines)

@@ -26,7 +26,7 @@ def product_text(printer: KernelPrinter, dot: Dot, order: Sequence[str], held: s
 
     Several axes of one kind (rows, columns, what is summed) are flattened into one for the product.
     """
-    a, b, rows, columns = _sides(dot, order)
+    a, b, rows, columns = sides(dot, order)
     batch = [n for n in order if n in dot.batch]
     found = [*batch, *rows, *columns]
     if dot.fold is not None and a.dtype.bits == 8:
@@ -77,14 +77,14 @@ def added(let: Let) -> Dot | None:
 
 
 def _flat_shape(printer: KernelPrinter, dot: Dot, order: Sequence[str]) -> str | None:
-    _, _, rows, columns = _sides(dot, order)
+    _, _, rows, columns = sides(dot, order)
     batch = [n for n in order if n in dot.batch]
     if not _flattens(dot, batch, rows, columns) or [*batch, *rows, *columns] != list(order):
         return None
     return f"({', '.join(str(printer.lanes(group)) for group in (batch, rows, columns) if group)})"
 
 
-def _sides(dot: Dot, order: Sequence[str]) -> tuple[Value, Value, list[str], list[str]]:
+def sides(dot: Dot, order: Sequence[str]) -> tuple[Value, Value, list[str], list[str]]:
     """The operands so that the product comes out in the wanted order, and the rows and the columns of it."""
     rows = [n for n in order if n in dot.a.axes and n not in dot.batch]
     columns = [n for n in order if n in dot.b.axes and n not in dot.batch]
