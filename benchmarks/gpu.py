@@ -80,7 +80,7 @@ def cases() -> list[Case]:
     found: list[Case] = []
     # Chosen in an earlier run; all of them give the same bits.
     small = tw.Sizes(rows=16, columns=128, depth=64, stages=6, together=1)
-    large = tw.Sizes(rows=128, columns=256, depth=64, stages=4, together=16, processors=True)
+    large = tw.Sizes(rows=128, columns=256, depth=64, stages=3, together=16, processors=True, consumers=2)
     tiles = {
         1: small,
         16: small,
@@ -88,17 +88,20 @@ def cases() -> list[Case]:
         256: tw.Sizes(rows=128, columns=256, depth=64, stages=3, together=2),
         1024: large,
         2048: large,
-        8192: tw.Sizes(rows=128, columns=256, depth=64, stages=4, together=8, processors=True),
+        8192: replace(large, together=8),
     }
+    # The same tiles by all warps alike.
+    whole = compiled("matmul_silu", replace(large, stages=4, consumers=0))
     # What it costs to have one tile for any number of rows.
     one_tile = compiled("matmul_silu", tw.Sizes(rows=128, columns=128, depth=64, stages=4))
     for rows, sizes in tiles.items():
+        alike = {"ours, without roles": whole} if sizes.consumers else {}
         found.append(
             Case(
                 f"matmul_silu M={rows}",
                 lambda rows=rows: (normal(rows, 4096), normal(4096, 12288, scale=0.02)),
                 compiled("matmul_silu", sizes, warps=4 if sizes is small else None),
-                {"torch": silu_after, "ours, one tile": one_tile},
+                {"torch": silu_after, "ours, one tile": one_tile, **alike},
             )
         )
         if rows in (16, 1024, 8192):

@@ -175,6 +175,39 @@ def compared_forms(kind: str) -> tuple[str, int, str | None]:
     return kind, total, None
 
 
+def compared_parts(name: str) -> tuple[str, int, str | None]:
+    """(kernel, elements, what differs) of a kernel whose parts have warps of their own.
+
+    Factors are small whole numbers, whose sums are exact in any order; those of a matrix unit's sum are any.
+    """
+    import tilewright as tw
+
+    text, tiles = module(ROOT / "tests" / "backends" / "parted.py").KERNELS[name]
+    differing = module(ROOT / "tests" / "backends" / "operations.py").differing
+    (kernel,) = tw.parse(text).values()
+    rng, total = np.random.default_rng(7), 0
+    for M, N, K in ((8, 8, 8), (64, 64, 64), (129, 264, 72), (1000, 1032, 136), (3001, 2600, 72)):
+        given: dict[str, Any] = dict.fromkeys(kernel.program.scalars, 1.5)
+        for tensor in (kernel.program.tensors[n] for n in kernel.program.parameters if n not in given):
+            shape = [e.interval({"M": M, "N": N, "K": K})[1] for e in tensor.extents]
+            numbers = rng.standard_normal(shape) if name == "fold" else rng.integers(-3, 4, shape)
+            given[tensor.name] = numbers.astype(np.float32).astype(tensor.dtype.numpy)
+        try:
+            compiled = tw.compile(kernel, tw.gpu_schedule(kernel, tiles), target="triton")
+            want, got = np.asarray(kernel(**given)), off_gpu(compiled(**{k: on_gpu(v) for k, v in given.items()}))
+        except Exception as error:
+            return name, total, f"{type(error).__name__}: {str(error)[:300]}"
+        total += want.size
+        if (wrong := np.argwhere(differing(want, got))).size:
+            at = tuple(wrong[0])
+            return (
+                name,
+                total,
+                f"{len(wrong)} of {want.size} differ at {M=} {N=} {K=}; {got[at]!r}, defined {want[at]!r}",
+            )
+    return name, total, None
+
+
 def main() -> None:
     names = list(module(ROOT / "tests" / "backends" / "operations.py").bodies())
     start = time.time()
@@ -188,10 +221,13 @@ def main() -> None:
         kinds = ["bf16", "f16", "f32", "f8e4m3", "f8e5m2", "f8e4m3 promote", "f8e5m2 promote"]
         folds = pool.map(compared_fold, kinds, chunksize=1)
         forms = pool.map(compared_forms, ["bf16", "f16", "f8e4m3", "f8e5m2", "i16", "i8", "u8"], chunksize=1)
+        parts = pool.map(compared_parts, list(module(ROOT / "tests" / "backends" / "parted.py").KERNELS), chunksize=1)
     for kind, count, text in folds:
         print(f"sums of matrix units, {kind}: {count} elements, {text or 'as defined'}")
     for kind, count, text in forms:
         print(f"expressions of one {kind}: {count} arguments, {text or 'as defined'}")
+    for name, count, text in parts:
+        print(f"parts with warps of their own, {name}: {count} elements, {text or 'as defined'}")
     print(f"{len(runs)} runs of examples, {sum(n for _, n, _ in runs)} elements")
     for name, _, text in runs:
         if text is not None:
@@ -211,6 +247,7 @@ def main() -> None:
         "differing": failed,
         "folds": {kind: {"elements": count, "differing": text} for kind, count, text in folds},
         "forms": {kind: {"arguments": count, "differing": text} for kind, count, text in forms},
+        "parts": {name: {"elements": count, "differing": text} for name, count, text in parts},
         "runs": len(runs),
         "runs_differing": {name: text for name, _, text in runs if text is not None},
     }
