@@ -21,7 +21,7 @@ from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
 from .kernel import Kernel, call_with
-from .tensors import as_torch_op, call_with_tensors
+from .tensors import as_torch_op, caller
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class CompiledKernel:
     @cached_property
     def _function(self) -> Callable[..., Any]:
         return load_function(self.source, self.kernel.name)
+
+    @cached_property
+    def _caller(self) -> Callable[..., Any]:
+        return caller(self.kernel.program, self._function)
 
     @property
     def numerics(self) -> tuple[str, ...]:
@@ -168,7 +172,7 @@ class CompiledKernel:
         For the target triton they are torch tensors on one GPU; *out* may be tensors to write to.
         """
         if self.target == "triton":
-            return call_with_tensors(self.kernel.program, self._function, args, keywords, out)
+            return self._caller(args, keywords, out)
         return call_with(self.kernel.program, self._function, args, keywords, out)
 
 

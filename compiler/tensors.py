@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..backends.signature import free_sizes, size_source
@@ -24,12 +23,6 @@ def call_with_tensors(
     Raises:
         ArgumentError: an argument is missing or unknown, or a tensor does not fit. Nothing was written.
     """
-    if not keywords and len(args) == len(program.parameters) and _plain(args) and _takes_tensors_only(program):
-        # Nothing to bind: the function's own checks are all that is needed.
-        try:
-            return function(*args, out=out)
-        except ValueError as error:
-            raise ArgumentError(str(error)) from None
     given = named(program, args, keywords)
     for name, dtype in program.scalars.items():
         given[name] = scalar_value(name, dtype, given[name])
@@ -47,14 +40,23 @@ def call_with_tensors(
         raise ArgumentError(str(error)) from None
 
 
-@lru_cache(maxsize=4096)
-def _takes_tensors_only(program: Program) -> bool:
-    return not program.scalars and not free_sizes(program)
+def caller(program: Program, function: Callable[..., Any]) -> Callable[[Sequence[Any], Mapping[str, Any], Any], Any]:
+    """`call_with_tensors` of one program: where nothing has to be bound, little stands before the function itself."""
+    count = len(program.parameters) if not program.scalars and not free_sizes(program) else -1
+    # A set that grows: to look a type up costs a call less than to look at its name.
+    tensors: set[type] = set()
 
+    def call(args: Sequence[Any], keywords: Mapping[str, Any], out: Any) -> Any:
+        if len(args) != count or keywords or not tensors.issuperset(map(type, args)):
+            tensors.update(type(a) for a in args if type(a).__name__ in ("Tensor", "Parameter"))
+            return call_with_tensors(program, function, args, keywords, out)
+        # The function's own checks are all that is needed.
+        try:
+            return function(*args, out=out)
+        except ValueError as error:
+            raise ArgumentError(str(error)) from None
 
-def _plain(args: Sequence[Any]) -> bool:
-    """Whether all arguments are torch tensors."""
-    return all(type(a).__name__ in ("Tensor", "Parameter") for a in args)
+    return call
 
 
 def as_torch_op(program: Program, function: Callable[..., Any], name: str) -> Any:
