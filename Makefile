@@ -11,7 +11,7 @@ demo: $(READY)
 	$(BIN)/python examples/demo.py
 
 test: lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -19,10 +19,10 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 fuzz: $(READY)
-	TILEWRIGHT_FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz/test_fuzz.py
+	TILEWRIGHT_FUZZ=20000 $(BIN)/python -m pytest -q -n auto tests/fuzz/test_fuzz.py
 
 fuzz-schedules: $(READY)
-	TILEWRIGHT_FUZZ_SCHEDULES=20000 $(BIN)/python -m pytest -q --refusals=none tests/fuzz/test_schedules.py
+	TILEWRIGHT_FUZZ_SCHEDULES=20000 $(BIN)/python -m pytest -q -n auto --refusals=none tests/fuzz/test_schedules.py
 
 bench: $(READY)
 	$(BIN)/python benchmarks/frontend.py
