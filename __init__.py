@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .compiler.compile import CompiledKernel, compile
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
+    from .compiler.ranking import rank
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
     from .passes.recipe import Sizes
@@ -31,6 +32,7 @@ _HOME = {
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
     "gpu_schedule": "compiler.automatic",
+    "rank": "compiler.ranking",
     "Sizes": "passes.recipe",
     "compile": "compiler.compile",
     "CompiledKernel": "compiler.compile",
@@ -57,6 +59,7 @@ __all__ = [
     "gpu_schedule",
     "load",
     "parse",
+    "rank",
 ]
 
 

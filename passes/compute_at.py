@@ -100,8 +100,27 @@ def compute_root(state: State, stage: str) -> State:
     private = _private(program, stage)
     rest = without_buffers(rest, set(private))
     nest = distinct(tuple(whole), {found.index for found in loops(rest)})
+    # Buffers outside every loop hold what the nest uses too, wherever it comes to stand.
+    buffers, rest = _at_root(rest)
     at = next((i for i, n in enumerate(rest) if any(reads(program, leaf, stage) for leaf in leaves((n,)))), len(rest))
-    return State(program, (*rest[:at], *nest, *rest[at:]))
+    tree: tuple[Node, ...] = (*rest[:at], *nest, *rest[at:])
+    for buffer in reversed(buffers):
+        tree = (replace(buffer, body=tree),)
+    return State(program, tree)
+
+
+def _at_root(nodes: Sequence[Node]) -> tuple[list[Alloc], tuple[Node, ...]]:
+    """The buffers outside every loop, outermost first, and the nodes without them."""
+    buffers: list[Alloc] = []
+    rest: list[Node] = []
+    for node in nodes:
+        if isinstance(node, Alloc):
+            inner, below = _at_root(node.body)
+            buffers += [node, *inner]
+            rest += below
+        else:
+            rest.append(node)
+    return buffers, tuple(rest)
 
 
 def find_stage(program: Program, stage: str, step: str) -> None:

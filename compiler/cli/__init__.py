@@ -10,6 +10,7 @@ import click
 from ... import __version__
 from ..ir.errors import TilewrightError
 from .check import check
+from .cost import explain, rank_
 from .emit import emit
 from .machine import machine
 from .run import run
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for command in (check, show, emit, run, machine):
+for command in (check, show, emit, run, explain, rank_, machine):
     cli.add_command(command)
 
 

@@ -37,6 +37,15 @@ def show(name: str) -> None:
         click.echo(line)
 
 
+@machine.command(epilog="Example: txc machine measure --gpu > mine.toml")
+@click.option("--gpu", "of_gpu", is_flag=True, help="The first GPU instead of the processor; needs torch and triton.")
+def measure(of_gpu: bool) -> None:
+    """Measure the machine that this runs on, and print a file for it; takes some seconds."""
+    from ...cost import measure as measuring
+
+    click.echo(measuring.gpu() if of_gpu else measuring.processor(), nl=False)
+
+
 def _lines(one: Machine) -> Iterator[str]:
     yield f"{one.name} ({', '.join(part for part in (one.vendor, one.architecture, one.kind) if part)})"
     rows = [(n, figure.text, figure.source) for n, figure in one.figures.items()]

@@ -174,7 +174,7 @@ class Bounds:
                 None,
                 self._shown(first, known),
                 self._shown(last.add(_one(last)), known),
-                known.intersect(_between(first, last, loop.index)),
+                known.intersect(between(first, last, loop.index)),
             )
         guard = None
         if not known.is_subset(some):
@@ -214,7 +214,7 @@ class Bounds:
         return expression(build.expr_from_set(domain.gist(known).coalesce()), self.rename, self.words)
 
 
-def _between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
+def between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:
     """first <= index <= last, as a parameter set."""
     # To the bounds the index is a new parameter.
     named = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, 1).set_dim_name(isl.dim_type.param, 0, index)

@@ -1,0 +1,107 @@
+"""txc explain and txc rank: what schedules cost, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...cost.estimate import estimate
+from ...cost.explain import bytes_text, explanation, record
+from ...cost.machine import machine as machine_of
+from ...passes.refusal import IllegalTransformError
+from ..automatic import gpu_schedule
+from ..ranking import Ranked, rank
+from .common import pairs, read_kernel
+from .schedules import scheduled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..kernel import Kernel
+    from ..schedule import Schedule
+
+SIZE = click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="The sizes; all of them.")
+MACHINE = click.option("--machine", "name", default="h200", show_default=True, help="A machine, or a file of one.")
+KERNEL = click.option("--kernel", "chosen", help="The kernel, if FILE holds several.")
+
+
+@click.command(epilog="Example: txc explain examples/matmul_silu.tx --size M=1024 K=4096 N=12288")
+@click.argument("file")
+@KERNEL
+@click.option("--schedule", "script", help="A Python file that defines schedule(s); without it the default for a GPU.")
+@MACHINE
+@SIZE
+@click.option("--warps", type=click.IntRange(1, 32), help="Warps of a program; without it by its tiles.")
+@click.option("--json", "as_json", is_flag=True, help="Print it for tools.")
+def explain(
+    file: str,
+    chosen: str | None,
+    script: str | None,
+    name: str,
+    sizes: tuple[str, ...],
+    warps: int | None,
+    as_json: bool,
+) -> None:
+    """Say what a schedule of a kernel in FILE costs on a machine, and why."""
+    kernel = read_kernel(file, chosen)
+    schedule = scheduled(kernel, script) if script is not None else gpu_schedule(kernel)
+    found = estimate(schedule.state.program, schedule.state.tree, machine_of(name), _sizes(kernel, sizes), warps)
+    if as_json:
+        click.echo(json.dumps(record(found), indent=2))
+        return
+    for line in explanation(found):
+        click.echo(line)
+
+
+@click.command("rank", epilog="Example: txc rank examples/matmul_silu.tx --schedules examples/schedules --size M=16 ..")
+@click.argument("file")
+@KERNEL
+@click.option("--schedules", "folder", required=True, help="A folder of Python files that define schedule(s).")
+@MACHINE
+@SIZE
+def rank_(file: str, chosen: str | None, folder: str, name: str, sizes: tuple[str, ...]) -> None:
+    """Order the schedules in a folder by what they are reckoned to take; those that cannot run say why."""
+    kernel = read_kernel(file, chosen)
+    paths = sorted(Path(folder).glob("*.py"))
+    if not paths:
+        raise click.UsageError(f"{folder} holds no Python file")
+    candidates: dict[str, Schedule | str] = {}
+    refused: list[Ranked] = []
+    for path in paths:
+        try:
+            candidates[path.stem] = scheduled(kernel, str(path))
+        except IllegalTransformError as error:
+            refused.append(Ranked(path.stem, None, str(error).splitlines()[0]))
+    found = (*rank(kernel, candidates, name, _sizes(kernel, sizes)), *refused)
+    for line in _table(found):
+        click.echo(line)
+
+
+def _table(found: Sequence[Ranked]) -> list[str]:
+    rows = [("schedule", "reckoned", "bound by", "from memory")]
+    for one in found:
+        if one.estimate is None:
+            rows.append((one.name, "-", one.reason, ""))
+            continue
+        binds = ", ".join(dict.fromkeys(launch.binds for launch in one.estimate.launches))
+        moved = sum(sum(launch.memory.values()) for launch in one.estimate.launches)
+        rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", binds, bytes_text(moved)))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return ["  ".join(f"{t:{widths[c]}}" for c, t in enumerate(row)).rstrip() for row in rows]
+
+
+def _sizes(kernel: Kernel, words: tuple[str, ...]) -> dict[str, int]:
+    """All sizes of a kernel as numbers."""
+    known = kernel.program.sizes
+    found: dict[str, int] = {}
+    for name, text in pairs("--size", words, known).items():
+        if not text.isdigit() or int(text) < 1:
+            raise click.UsageError(f"--size {name} takes a whole number of at least 1, not '{text}'")
+        found[name] = int(text)
+    missing = [n for n in known if n not in found]
+    if missing:
+        raise click.UsageError(f"what it costs hangs on {', '.join(missing)}: --size {missing[0]}=..")
+    return found

@@ -1,0 +1,144 @@
+"""An estimate in words: what binds, how much is moved and why, how far that is from what nothing can beat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .estimate import Estimate, LaunchTime
+    from .traffic import Amount, Moved
+
+
+def explanation(found: Estimate) -> Iterator[str]:
+    """The lines of an estimate."""
+    sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    yield f"{sizes} on {found.machine.name}: reckoned {_time(found.seconds)}"
+    least = floor(found)
+    yield f"  reading and writing every tensor once takes {_time(least)}: {found.seconds / least:.3g} times that"
+    for launch in found.launches:
+        yield ""
+        yield from _launch(launch, found)
+
+
+def floor(found: Estimate) -> float:
+    """Seconds that moving every input and output once takes: what no tiles and no fusion bring it below.
+
+    What one launch writes and a later one reads is left out.
+    """
+    made: set[str] = set()
+    total = 0
+    for launch in found.launches:
+        for m in launch.moved:
+            if m.kind == "read" and m.tensor not in made:
+                total += m.there.at(found.sizes)
+        made |= {m.tensor for m in launch.moved if m.kind == "write"}
+    read = {m.tensor for launch in found.launches for m in launch.moved if m.kind == "read"}
+    for launch in found.launches:
+        total += sum(m.there.at(found.sizes) for m in launch.moved if m.kind == "write" and m.tensor not in read)
+    return total / found.machine.figure("memory_bandwidth").value
+
+
+def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
+    yield f"launch {launch.number + 1}: {_time(launch.seconds)}, bound by {launch.binds}"
+    yield f"  {launch.waves}"
+    yield f"  a multiprocessor holds {launch.residency}"
+    width = max(len(r.name) for r in launch.resources)
+    for resource in launch.resources:
+        if resource.seconds:
+            yield f"  {resource.name:{width}}  {_time(resource.seconds):>9}  {resource.text}"
+    rows = [("", "asked for", "", "there", "", "from memory")]
+    rows += [(_what(m), *_amount(m.asked, found), *_amount(m.there, found), _given(m, launch)) for m in launch.moved]
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    for row in rows:
+        yield "  " + "  ".join(f"{text:{widths[column]}}" for column, text in enumerate(row)).rstrip()
+    for note in dict.fromkeys(n for m in launch.moved for n in m.assumptions):
+        yield f"  supposed: {note}"
+    for hint in hints(launch, found):
+        yield f"  to gain: {hint}"
+
+
+def hints(launch: LaunchTime, found: Estimate) -> Iterator[str]:
+    """What would help a launch, by what binds it."""
+    by_name = {r.name: r.seconds for r in launch.resources}
+    there = sum(m.there.at(found.sizes) for m in launch.moved)
+    given = sum(launch.memory.values())
+    if launch.binds == "memory" and given > 1.2 * there:
+        yield f"memory gives {given / there:.2g} times what is there: larger tiles, or programs in groups that share"
+    if launch.binds == "cache":
+        asked = sum(m.asked.at(found.sizes) for m in launch.moved)
+        yield f"{asked / there:.3g} times what is there is asked for: larger tiles read each element less often"
+    if launch.binds in ("matrix units", "vector units") and launch.waves.busy < 0.9:
+        yield f"{100 * (1 - launch.waves.busy):.0f} % of the slots are idle at the end: other tiles fill them better"
+    matrix, vector = by_name.get("matrix units", 0.0), by_name.get("vector units", 0.0)
+    if 0 < 0.05 * matrix < vector and launch.seconds > matrix + vector:
+        apart = "roles of warps, or two programs on a multiprocessor, do both at once"
+        yield f"matrix units wait for the {_time(vector)} of the vector units: {apart}"
+    if by_name.get("waiting", 0) > 0.2 * launch.seconds:
+        yield "iterations wait for what they read: pipeline the loop, or longer rows at a time"
+    if by_name.get("addresses", 0) > 0.3 * launch.seconds:
+        yield "programs do little but find their place: larger tiles, or fewer warps"
+
+
+def record(found: Estimate) -> dict[str, Any]:
+    """An estimate for tools: seconds and bytes as numbers, formulas as text."""
+    return {
+        "machine": found.machine.id,
+        "sizes": dict(found.sizes),
+        "seconds": found.seconds,
+        "floor_seconds": floor(found),
+        "launches": [
+            {
+                "seconds": launch.seconds,
+                "binds": launch.binds,
+                "programs": launch.waves.programs,
+                "waves": launch.waves.waves,
+                "busy": launch.waves.busy,
+                "resident": launch.residency.blocks,
+                "resources": {r.name: r.seconds for r in launch.resources},
+                "moved": [
+                    {
+                        "tensor": m.tensor,
+                        "kind": m.kind,
+                        "asked": m.asked.at(found.sizes),
+                        "asked_formula": str(m.asked),
+                        "there": m.there.at(found.sizes),
+                        "there_formula": str(m.there),
+                    }
+                    for m in launch.moved
+                ],
+                "hints": list(hints(launch, found)),
+            }
+            for launch in found.launches
+        ],
+    }
+
+
+def _what(found: Moved) -> str:
+    return f"{found.tensor} {'read' if found.kind == 'read' else 'written'}"
+
+
+def _amount(amount: Amount, found: Estimate) -> tuple[str, str]:
+    return str(amount), bytes_text(amount.at(found.sizes))
+
+
+def _given(found: Moved, launch: LaunchTime) -> str:
+    key = found.tensor if found.kind == "read" else f"{found.tensor} written"
+    return bytes_text(launch.memory[key])
+
+
+def bytes_text(count: float) -> str:
+    """`24 MiB`: a number of bytes to three digits."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:,.3g} {unit}" if count < 1000 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:.0f} B"
+
+
+def _time(seconds: float) -> str:
+    """`12.3 us`: a time to three digits."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -1,0 +1,154 @@
+"""A machine's file, measured on the machine: its processor by NumPy, a GPU by torch and Triton."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .machine import MachineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+ROUNDS = 9
+MiB = 1 << 20
+
+
+def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> float:
+    """The most of an amount a second, over some rounds; the first run is not counted."""
+    run()
+    found: list[float] = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        found.append(time.perf_counter() - start)
+    return amount / min(found)
+
+
+def processor() -> str:
+    """The file of the processor that this runs on: its caches, what it copies and multiplies a second, on one thread as
+    many as NumPy takes."""
+    source, target = np.ones(256 * MiB // 4, np.float32), np.empty(256 * MiB // 4, np.float32)
+    copied = best(lambda: np.copyto(target, source), 2 * source.nbytes)
+    a, b = np.ones((1024, 1024), np.float32), np.ones((1024, 1024), np.float32)
+    multiplied = best(lambda: a @ b, 2 * 1024**3)
+    figures = {
+        "memory_bandwidth": (round(copied / 1e9, 1), "GB/s", f"a copy of 256 MiB, read and written, best of {ROUNDS}"),
+        "cores": (os.cpu_count() or 1, "", "as the system says"),
+        **dict(_caches()),
+    }
+    rates = [
+        ("f32", "f32", "vector", round(multiplied / 1e9, 1), "GFLOP/s", f"NumPy's product of 1024, best of {ROUNDS}")
+    ]
+    name = _cpu_name()
+    return text(name, name.split()[0] if name else "unknown", "CPU", platform.machine(), figures, rates)
+
+
+def _cpu_name() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+
+
+def _caches() -> Iterator[tuple[str, tuple[float, str, str]]]:
+    """The sizes of the data caches, where Linux says them."""
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        kind, level, size = ((folder / n).read_text().strip() for n in ("type", "level", "size"))
+        if kind != "Instruction":
+            yield (
+                f"cache_level_{level}",
+                (float(size.rstrip("KM")), "MiB" if size.endswith("M") else "KiB", "as Linux says"),
+            )
+
+
+def gpu() -> str:
+    """The file of the first GPU.
+
+    Raises:
+        MachineError: there is no torch, no Triton or no GPU.
+    """
+    try:
+        import torch
+
+        from .measure_gpu import latency, launch_time, read_bandwidth
+    except ImportError as error:
+        raise MachineError(f"measuring a GPU needs torch and triton: {error}") from None
+    if not torch.cuda.is_available():
+        raise MachineError("there is no GPU to measure")
+    found = torch.cuda.get_device_properties(0)
+    source = torch.ones(256 * MiB, dtype=torch.float32, device="cuda")
+    target = torch.empty_like(source)
+    copied = statistics.median(_times(lambda: target.copy_(source)))
+    read = read_bandwidth(1 << 30, 20)
+    cache = int(found.L2_cache_size)
+    said = "as the driver says"
+    figures = {
+        "memory_bandwidth": (round(max(read, 2 * source.nbytes / copied) / 1e9), "GB/s", "1 GiB copied, or read"),
+        "memory_capacity": (found.total_memory // MiB, "MiB", said),
+        "memory_latency": (round(latency(1 << 30) * 1e9), "ns", "a chain of reads through 1 GiB"),
+        "cache": (cache // MiB, "MiB", said),
+        "cache_bandwidth": (round(read_bandwidth(cache // 4) / 1e9), "GB/s", "a quarter of it read again and again"),
+        "cache_latency": (round(latency(cache // 4) * 1e9), "ns", "a chain of reads through a quarter of it"),
+        "multiprocessors": (found.multi_processor_count, "", said),
+        "shared_memory": (found.shared_memory_per_multiprocessor, "B", said),
+        "shared_memory_of_block": (found.shared_memory_per_block_optin, "B", said),
+        "shared_memory_reserve_of_block": (
+            found.shared_memory_per_multiprocessor - found.shared_memory_per_block_optin, "B", "their difference",
+        ),
+        "registers": (found.regs_per_multiprocessor, "", said),
+        "threads": (found.max_threads_per_multi_processor, "", said),
+        "warps": (found.max_threads_per_multi_processor // found.warp_size, "", said),
+        "warp_size": (found.warp_size, "", said),
+        "launch": (round(launch_time() * 1e6, 2), "us", "from kernel to kernel of a graph"),
+    }  # fmt: skip
+    rates: list[tuple[str, str, str, float, str, str]] = []
+    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
+        a = torch.randn(8192, 8192, device="cuda").to(dtype)
+        seconds = statistics.median(_times(lambda a=a: a @ a))
+        rates.append(
+            (name, "f32", "matrix", round(2 * 8192**3 / seconds / 1e12), "TFLOP/s", "the library's product of 8192")
+        )
+    return text(found.name, "NVIDIA", "GPU", f"{found.major}.{found.minor}", figures, rates)
+
+
+def _times(run: Callable[[], object]) -> list[float]:
+    """Seconds of a run on a GPU, with pauses in which it cools."""
+    import torch
+
+    run()
+    found: list[float] = []
+    for _ in range(ROUNDS):
+        time.sleep(0.05)
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        first.record()
+        run()
+        last.record()
+        torch.cuda.synchronize()
+        found.append(first.elapsed_time(last) / 1000)
+    return found
+
+
+def text(
+    name: str,
+    vendor: str,
+    kind: str,
+    architecture: str,
+    figures: Mapping[str, tuple[float, str, str]],
+    rates: list[tuple[str, str, str, float, str, str]],
+) -> str:
+    """The file of a machine; figures: (value, unit, source), rates: (input, accumulator, unit, value, per, source)."""
+    day = datetime.date.today().isoformat()
+    lines = [f'name = "{name}"', f'vendor = "{vendor}"', f'kind = "{kind}"', f'architecture = "{architecture}"']
+    lines += [f'notes = "Measured on {day}."', "", "[figures]"]
+    lines += [f'{n} = {{ value = {v:g}, unit = "{u}", source = "{s}" }}' for n, (v, u, s) in figures.items()]
+    for taken, accumulator, unit, value, per, source in rates:
+        lines += ["", "[[rates]]", f'input = "{taken}"', f'accumulator = "{accumulator}"', f'unit = "{unit}"']
+        lines += [f"value = {value:g}", f'per = "{per}"', f'source = "{source}"']
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,140 @@
+"""What a schedule moves: for every tensor the bytes that its loops ask for, and those that are there to be asked for.
+
+A tile is asked for whole and once: of the lanes of blocks, those that touch one element are one request. What lies in a
+buffer of an iteration is not asked for here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import islpy as isl
+import sympy
+
+from ..compiler.ir.affine import make_map
+from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
+from ..compiler.ir.tree import placed
+from .count import count, listed, number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ..compiler.ir.program import Access, Program
+    from ..compiler.ir.tree import Node, Placed
+
+Kind = Literal["read", "write"]
+_OUT, _SET = isl.dim_type.out, isl.dim_type.set
+
+
+@dataclass(frozen=True, eq=False)
+class Amount:
+    """A number, of bytes say. *formula*: in the sizes; None where there is none. *points*: what it counts, each *width*
+    times."""
+
+    formula: sympy.Expr | None
+    points: tuple[isl.Set, ...]
+    width: int
+    sizes: tuple[str, ...]
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The bytes at these sizes; without a formula the points are listed, which takes long for many.
+
+        Raises:
+            KeyError: a size is missing.
+        """
+        if self.formula is not None:
+            return number(self.formula, sizes)
+        return self.width * sum(listed(points, sizes, self.sizes) for points in self.points)
+
+    def __str__(self) -> str:
+        return str(self.formula) if self.formula is not None else "no formula"
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """What a launch moves of one tensor. *asked*: by all its iterations together; *there*: the elements themselves,
+    each once: no cache and no other order brings it below that. *assumptions*: what the numbers leave out."""
+
+    launch: int
+    tensor: str
+    kind: Kind
+    asked: Amount
+    there: Amount
+    assumptions: tuple[str, ...] = ()
+
+
+def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
+    """What each launch (outermost loop nest) reads and writes of each tensor that lies in memory, in their order."""
+    found: dict[tuple[int, str, Kind], list[tuple[tuple[str, ...], isl.Set]]] = {}
+    notes: dict[tuple[int, str, Kind], dict[str, None]] = {}
+    for item in placed(tree):
+        for access in program.statement(item.leaf.statement).accesses:
+            if item.scope(access.tensor) or dict(item.scopes).get(access.tensor) == 0:
+                continue
+            key = (item.places[0], access.tensor, access.kind)
+            loops, points, note = _asked(program, item, access)
+            found.setdefault(key, []).append((loops, points))
+            notes.setdefault(key, {}).update(dict.fromkeys(note))
+    return tuple(
+        Moved(launch, tensor, kind, *_amounts(program, tensor, parts), tuple(notes[launch, tensor, kind]))
+        for (launch, tensor, kind), parts in found.items()
+    )
+
+
+def _asked(program: Program, item: Placed, access: Access) -> tuple[tuple[str, ...], isl.Set, list[str]]:
+    """{ [loops that are no lanes, position] } of an access, with the names of those loops."""
+    statement = program.statement(item.leaf.statement)
+    instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+    loops = tuple(loop.index for loop in item.loops if loop.kind not in ("block", "vector"))
+    positions: list[Affine] = []
+    notes: list[str] = []
+    for place in access.affine:
+        if place is None:
+            notes.append(f"{access.tensor} is read where data say, and counted as if each read were another element")
+        else:
+            positions.append(place.substituted(instance))
+    if any(place is None for place in access.affine):
+        positions = [Affine.name(n) for n in item.leaf.indices]
+    images = [*(Affine.name(n) for n in loops), *positions]
+    guard = substituted(access.guard, instance)
+    free = tuple(r.index for r in access.free)
+    ranges = conjunction(guard, *(r.formula() for r in access.free))
+    relation = make_map(program.sizes, item.leaf.indices, images, ranges, free=free)
+    points = relation.intersect_domain(item.leaf.domain).range()
+    if access.padded and not notes:
+        points = points.intersect(_inside(program, access.tensor, len(loops)))
+    return loops, points.coalesce(), notes
+
+
+def _inside(program: Program, tensor: str, before: int) -> isl.Set:
+    """The elements that a tensor has, behind so many other dimensions."""
+    names = tuple(f"place{p}" for p in range(program.tensors[tensor].rank))
+    others = tuple(f"loop{n}" for n in range(before))
+    images = [Affine.name(n) for n in (*others, *names)]
+    return make_map(program.sizes, (*others, *names), images, program.tensors[tensor].box(names)).range()
+
+
+def _amounts(program: Program, tensor: str, parts: list[tuple[tuple[str, ...], isl.Set]]) -> tuple[Amount, Amount]:
+    width = program.tensors[tensor].dtype.bits // 8
+    together: dict[tuple[str, ...], isl.Set] = {}
+    for loops, points in parts:
+        together[loops] = together[loops].union(points).coalesce() if loops in together else points
+    asked = tuple(together.values())
+    elements: isl.Set | None = None
+    for loops, points in together.items():
+        own = points.project_out(_SET, 0, len(loops))
+        elements = own if elements is None else elements.union(own).coalesce()
+    assert elements is not None
+    return _amount(program, asked, width), _amount(program, (elements,), width)
+
+
+def _amount(program: Program, points: tuple[isl.Set, ...], width: int) -> Amount:
+    counts = [count(p) for p in points]
+    formula = None if any(c is None for c in counts) else width * sympy.Add(*(c for c in counts if c is not None))
+    return Amount(formula, points, width, program.sizes)
+
+
+def total(amounts: Iterator[Amount], sizes: Mapping[str, int]) -> int:
+    """The bytes of several amounts together."""
+    return sum(amount.at(sizes) for amount in amounts)
