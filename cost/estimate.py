@@ -128,7 +128,8 @@ def _launch_time(
     given = sum(memory[_key(m)] * _stretched(program, launch, m, granule) for m in mine)
     active = min(programs, filled.slots)
     under_way = active * _under_way(tile, 32 * count)
-    bandwidth = reached(machine.figure("memory_bandwidth").value, machine.figure("memory_latency").value, under_way)
+    latency = machine.figure("round_trip" if tile.loaded else "memory_latency").value
+    bandwidth = reached(machine.figure("memory_bandwidth").value, latency, under_way)
     asked = sum(m.asked.at(sizes) for m in mine)
     parts.append(Resource("memory", given / bandwidth, f"{given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"))
     share = machine.figure("cache_bandwidth").value * min(1, programs / units)
@@ -148,7 +149,7 @@ def _computing(
     """What matrix and vector units do, the idle ones waited for."""
     products = [w for w in own if w.matrix]
     if products:
-        flops = sum(w.times.at(sizes) * 2 for w in products)
+        flops = 2 * sum(number(w.lanes, sizes) if w.lanes is not None else w.times.at(sizes) for w in products)
         kinds = {w.matrix for w in products if w.matrix}
         rate = min(machine.rate(a, b).value for a, b in kinds)
         yield Resource("matrix units", flops / rate / busy, f"{flops / 1e9:,.1f} GFLOP")

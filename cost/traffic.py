@@ -68,9 +68,10 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
     """What each launch (outermost loop nest) reads and writes of each tensor that lies in memory, in their order."""
     found: dict[tuple[int, str, Kind], list[tuple[tuple[str, ...], isl.Set]]] = {}
     notes: dict[tuple[int, str, Kind], dict[str, None]] = {}
+    held = _held(program, tree)
     for item in placed(tree):
         for access in program.statement(item.leaf.statement).accesses:
-            if item.scope(access.tensor) or dict(item.scopes).get(access.tensor) == 0:
+            if item.scope(access.tensor) or dict(item.scopes).get(access.tensor) == 0 or access.tensor in held:
                 continue
             key = (item.places[0], access.tensor, access.kind)
             loops, points, note = _asked(program, item, access)
@@ -80,6 +81,15 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
         Moved(launch, tensor, kind, *_amounts(program, tensor, parts), tuple(notes[launch, tensor, kind]))
         for (launch, tensor, kind), parts in found.items()
     )
+
+
+def _held(program: Program, tree: Sequence[Node]) -> set[str]:
+    """The accumulators that one launch alone touches: they are registers, or tiles of them."""
+    launches: dict[str, set[int]] = {}
+    for item in placed(tree):
+        for access in program.statement(item.leaf.statement).accesses:
+            launches.setdefault(access.tensor, set()).add(item.places[0])
+    return {n for n, where in launches.items() if program.tensors[n].role == "accumulator" and len(where) == 1}
 
 
 def _asked(program: Program, item: Placed, access: Access) -> tuple[tuple[str, ...], isl.Set, list[str]]:

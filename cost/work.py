@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import islpy as isl
+
 from ..compiler.ir.dtype import DTYPES
 from ..compiler.ir.elementary import SEQUENCES, sequence
 from ..compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Partial, Select, Unary, postorder
 from ..compiler.ir.tree import instance_map, placed
 from ..passes.groups import contraction
-from .count import count
+from .count import count, most
 from .traffic import Amount
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import sympy
 
     from ..compiler.ir.expr import Expr
     from ..compiler.ir.program import Program, Statement
@@ -28,7 +32,7 @@ INSTRUCTIONS = {"/": 11, "sqrt": 9, "//": 20, "%": 20, "min": 1, "max": 1}
 class Work:
     """What one statement of a launch does. *times*: how often it runs; *flops*: additions and multiplications of a run;
     *instructions*: of a vector lane, for a run; *matrix*: the types of the factors and of the sum, where matrix units
-    carry it out (None: vector units do)."""
+    carry it out (None: vector units do); *lanes*: how often it would run if every tile were full."""
 
     launch: int
     statement: str
@@ -36,6 +40,7 @@ class Work:
     flops: int
     instructions: int
     matrix: tuple[str, str] | None = None
+    lanes: sympy.Expr | None = None
 
 
 def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
@@ -46,10 +51,21 @@ def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
         points = instance_map(program, item.leaf).wrap().flatten()
         times = Amount(count(points), (points,), 1, program.sizes)
         flops, instructions = _weights(statement.value)
-        found.append(
-            Work(item.places[0], statement.name, times, flops, instructions, _matrix(program, statement, item))
-        )
+        matrix = _matrix(program, statement, item)
+        lanes = _full(item) if matrix else None
+        found.append(Work(item.places[0], statement.name, times, flops, instructions, matrix, lanes))
     return tuple(found)
+
+
+def _full(item: Placed) -> sympy.Expr | None:
+    """How often a leaf would run if every tile had as many lanes as the fullest: matrix units take whole tiles."""
+    domain, sides = item.leaf.domain.reset_tuple_id(), 1
+    for place in reversed(range(len(item.loops))):
+        if item.loops[place].kind == "block":
+            sides *= most(domain, place) or 1
+            domain = domain.project_out(isl.dim_type.set, place, 1)
+    tiles = count(domain)
+    return None if tiles is None else sides * tiles
 
 
 def _matrix(program: Program, statement: Statement, item: Placed) -> tuple[str, str] | None:

@@ -107,8 +107,10 @@ def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], size
     grid = [*outer, *ro, co]
     for stage in (*copies, *group.members, group.root):
         block_all(steps, stage, (*grid, *serial))
-    groups_of, _, within = steps.group(ro[-1], co, sizes.together)
-    first, *rest = (*outer, *ro[:-1], groups_of, co, within)
+    tiles = (ro[-1], co)
+    if sizes.together > 1:
+        tiles = steps.group(ro[-1], co, sizes.together)
+    first, *rest = (*outer, *ro[:-1], *tiles)
     if sizes.processors:
         steps.bind(first, "processors")
     else:

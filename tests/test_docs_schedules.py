@@ -1,4 +1,4 @@
-"""The code of docs/schedules.md, tiles.md, gpu.md, refusals.md and README.md runs and prints what the pages show.
+"""The code of docs/schedules.md, tiles.md, gpu.md, cost.md, refusals.md and README.md runs and prints what the pages show.
 
 The fenced ```python blocks of a page run in its order, in one namespace; what a block prints is compared with the
 ```text block that follows it. `--update-golden` writes what is printed into the page: read the difference.
@@ -17,7 +17,10 @@ import pytest
 import tilewright as tw
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*(ROOT / "docs" / f"{name}.md" for name in ("schedules", "tiles", "gpu", "refusals")), ROOT / "README.md"]
+PAGES = [
+    *(ROOT / "docs" / f"{name}.md" for name in ("schedules", "tiles", "gpu", "cost", "refusals")),
+    ROOT / "README.md",
+]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -73,7 +73,8 @@ def counters(schedule: tw.Schedule, sizes: dict[str, int]) -> tuple[Counts, Coun
         outer = tuple((p.index, i) for p, i in zip(item.loops, indices, strict=True) if p.kind != "block")
         for kind, elements in (("write", [written]), ("read", read)):
             for element in elements:
-                if not item.scope(element[0]):
+                # A sum that one launch alone adds up is no memory.
+                if not item.scope(element[0]) and program.tensors[element[0]].role != "accumulator":
                     key = (item.places[0], element[0], kind)
                     asked.setdefault(key, set()).add((outer, element))
                     there.setdefault(key, set()).add(element)

@@ -135,3 +135,20 @@ def test_a_chain_in_two_buffers_keeps_the_bits(outer: int, inner: int, size: int
     schedule.compute_at("S", "T.io")
     X = np.arange(size, dtype=np.float32) - 3
     assert np.array_equal(tw.compile(CHAIN, schedule)(X), CHAIN(X))
+
+
+def test_a_stage_goes_to_the_root_inside_the_buffers_that_it_reads() -> None:
+    text = """kernel f(s: f32[N], T: size) -> (r: f32[N]) where N % 2 == 0 {
+        u[0, x] = s[x]
+        u[t in 1..T + 1, x in 0..N] = (u[t - 1, x - 1] if x > 0 else 0) + (u[t - 1, x + 1] if x < N - 1 else 1)
+        r[x] = u[T, x]
+    }"""
+    found = tw.parse(text)["f"]
+    schedule = tw.Schedule(found)
+    schedule.store("u", fold={0: 2})
+    schedule.split("r.x", 3)
+    schedule.compute_root("r")
+    compiled = tw.compile(found, schedule)
+    x = np.arange(6, dtype=np.float32)
+    for steps in (0, 1, 5):
+        np.testing.assert_array_equal(compiled(x, T=steps), found(x, T=steps))

@@ -1,0 +1,36 @@
+"""What pays: fixed costs against what each use saves, shares against what is made faster."""
+
+from __future__ import annotations
+
+
+def sped_up(share: float, factor: float) -> float:
+    """How much faster a whole becomes of which a *share* becomes *factor* times as fast (Amdahl, 1967); *factor* may be
+    infinite.
+
+    Raises:
+        ValueError: the share is none, or the factor is not above 0.
+    """
+    if not 0 <= share <= 1 or factor <= 0:
+        raise ValueError("a share is from 0 to 1, a factor above 0")
+    left = 1 - share + share / factor
+    return 1 / left if left else float("inf")
+
+
+def break_even(fixed: float, saved: float) -> float:
+    """How many uses pay for a fixed cost, of which each saves so much; infinite if none does."""
+    return fixed / saved if saved > 0 else float("inf")
+
+
+def total(fixed: float, each: float, uses: float) -> float:
+    """A fixed cost and what each use costs."""
+    return fixed + uses * each
+
+
+def transfer(size: float, bandwidth: float, fixed: float = 0.0) -> float:
+    """Seconds of *size* bytes over a link of so many bytes a second; it takes *fixed* seconds whatever it carries."""
+    return fixed + size / bandwidth
+
+
+def turning_size(bandwidth: float, fixed: float) -> float:
+    """The bytes whose way over a link takes as long as its fixed cost: half the bandwidth is reached there."""
+    return bandwidth * fixed
