@@ -1,4 +1,4 @@
-"""The code of docs/schedules.md, tiles.md, gpu.md, cost.md, refusals.md and README.md runs and prints what the pages show.
+"""The code of README.md and of docs/schedules.md, tiles.md, gpu.md, cost.md and refusals.md prints what the pages show.
 
 The fenced ```python blocks of a page run in its order, in one namespace; what a block prints is compared with the
 ```text block that follows it. `--update-golden` writes what is printed into the page: read the difference.
