@@ -55,7 +55,8 @@ def _flow(program: Program, leaves: Sequence[LeafPoints], tensor: str) -> isl.Un
             last = when if last is None else last.union(when)
         if last is None:
             continue
-        last = last.lexmax()
+        # isl has been seen to lose points of a maximum whose pieces hide equalities; coalesced they do not.
+        last = last.coalesce().lexmax()
         for writer, _ in writers:
             found = last.apply_range(writer.time.reverse())
             if not found.is_empty():

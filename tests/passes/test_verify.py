@@ -379,6 +379,26 @@ def _unknown_statement():
     return found, changed(tree, "S_T", lambda leaf: replace(leaf, statement="S_Q"))
 
 
+def test_a_pipeline_in_strides_that_a_skew_makes_is_accepted():
+    found = kernel(
+        """kernel f(X: i8[N]) -> (Y: i8[N]) where N >= 1 {
+            T[i] = X[i] + (X[i + 1] else 0)
+            Y[i] = (T[i - 1] else 0) + T[i] * (T[i + 2] else 1)
+        }"""
+    )
+    s = tw.Schedule(found)
+    s.shift("Y.i", 3)
+    s.split("T.i", 4)
+    s.reorder("T.ii", "T.io")
+    s.reverse_compute_at("Y", "T.ii")
+    s.cache_read("T", "Y.i", layout="(d0) -> (d0 // 4, d0 % 4)")
+    s.skew("T.io", "T.ii", 1)
+    s.reverse("Y.i")
+    s.split("T.io", 2)
+    s.pipeline("Y.i", 2)
+    verify(s.state.program, s.state.tree, found.program)
+
+
 def test_parts_that_hand_on_are_accepted():
     state = parted()
     proved = verify(state.program, state.tree, tw.load(ROOT / "examples" / "matmul_silu.tx")["matmul_silu"].program)
