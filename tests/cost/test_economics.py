@@ -45,7 +45,7 @@ def test_a_way_over_a_link() -> None:
 
 
 def test_the_roofline_of_a_projection() -> None:
-    # table-5.2.2: the balance of an H100
+    # table-5.2.2
     one = machine("h100-sxm")
     balance = one.rate("bf16", "f32").value / one.figure("memory_bandwidth").value
     assert balance == pytest.approx(295.3433, abs=1e-4)

@@ -128,7 +128,7 @@ def test_work_is_counted_with_what_is_computed_again() -> None:
 
 @pytest.mark.parametrize("tile", [64, 128])
 def test_larger_tiles_ask_for_less(tile: int) -> None:
-    # 5-3, table-5.2.2, ex-5.4.2: an output tile that reads its own operands
+    # 5-3, table-5.2.2
     text = """kernel projection(A: bf16[M, K], W: bf16[K, N]) -> (C: bf16[M, N]) {
         C[i, j] = bf16(allow reassociate in sum(k) f32(A[i, k]) * f32(W[k, j]))
     }"""
