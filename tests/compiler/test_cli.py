@@ -263,7 +263,14 @@ def test_the_process_prints_unusual_names(folder: Path) -> None:
 
 
 def test_cli_is_the_group_that_main_runs() -> None:
-    assert sorted(cli.commands) == ["check", "emit", "machine", "run", "show"]
+    assert sorted(cli.commands) == ["check", "emit", "explain", "machine", "rank", "run", "show"]
+
+
+def test_machine_measures_the_processor() -> None:
+    measured = txc("machine", "measure")
+    assert measured.exit_code == 0
+    assert "memory_bandwidth" in measured.stdout
+    assert 'kind = "CPU"' in measured.stdout
 
 
 def test_machine_shows_every_figure_and_where_it_comes_from(tmp_path: Path) -> None:
