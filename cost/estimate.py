@@ -111,7 +111,8 @@ def _launch_time(
     tile = _tile(program, launch)
     matrix = any(w.matrix for w in own)
     count = warps or (8 if matrix else min(16, max(1, tile.lanes // 256)))
-    shared = sum(size * stages for size, stages in tile.loaded)
+    # One pipelined loop after the other has the room.
+    shared = max((size * stages for size, stages in tile.loaded), default=0)
     held = residency(machine, 32 * count, shared, min(255, REGISTERS + tile.sums // (32 * count)))
     units = int(machine.figure("multiprocessors").value)
     programs = launch.count(program, sizes)
@@ -187,8 +188,8 @@ def _waiting(program: Program, launch: Launch, machine: Machine, sizes: Mapping[
 
 @dataclass(frozen=True)
 class _Tile:
-    """The tiles of a program. *lanes*: of the largest; *sums*: of all accumulators; *loaded*: bytes of what a pipeline
-    loads, and how many versions there are."""
+    """The tiles of a program. *lanes*: of the largest; *sums*: of all accumulators; *loaded*: for each pipelined loop
+    the bytes that an iteration loads, and how many versions of them there are."""
 
     lanes: int
     sums: int
@@ -196,7 +197,8 @@ class _Tile:
 
 
 def _tile(program: Program, launch: Launch) -> _Tile:
-    lanes, sums, loaded = 1, 0, []
+    lanes, sums = 1, 0
+    loaded: dict[tuple[tuple[str, ...], int], int] = {}
     bounds = Bounds(program)
     for leaf in leaves((launch.node,)):
         blocks = [
@@ -214,10 +216,10 @@ def _tile(program: Program, launch: Launch) -> _Tile:
         size = prod(int(c) for c in counts)
         tensor = program.tensors[alloc.tensor]
         if stages > 1:
-            loaded.append((size * tensor.dtype.bits // 8, stages))
+            loaded[around, stages] = loaded.get((around, stages), 0) + size * tensor.dtype.bits // 8
         elif tensor.role == "accumulator":
             sums += size * tensor.dtype.bits // 32
-    return _Tile(lanes, sums, tuple(loaded))
+    return _Tile(lanes, sums, tuple((size, stages) for (_, stages), size in loaded.items()))
 
 
 def _buffers(
@@ -236,7 +238,7 @@ def _buffers(
 
 def _under_way(tile: _Tile, threads: int) -> float:
     """The bytes that a program has under way: the tiles that are loaded ahead, or 16 bytes for each thread."""
-    ahead = sum(size * (stages - 1) for size, stages in tile.loaded)
+    ahead = max((size * (stages - 1) for size, stages in tile.loaded), default=0)
     return max(ahead, 16 * threads * 2)
 
 

@@ -54,6 +54,18 @@ def test_few_rows_are_bound_by_memory() -> None:
     assert launch.memory["W"] == 2 * SIZES["K"] * SIZES["N"]
 
 
+def test_sums_one_after_the_other_share_the_room() -> None:
+    text = """kernel gate(X: bf16[T, D], W: bf16[D, F], V: bf16[D, F]) -> (Y: bf16[T, F]) { allow reassociate
+        G[t, f] = bf16(sum(d) f32(X[t, d]) * f32(W[d, f]))
+        U[t, f] = bf16(sum(d) f32(X[t, d]) * f32(V[d, f]))
+        Y[t, f] = bf16(silu(f32(G[t, f])) * f32(U[t, f]))
+    }"""
+    (kernel,) = tw.parse(text).values()
+    state = tw.gpu_schedule(kernel).state
+    (launch,) = estimate(state.program, state.tree, machine("h200"), {"T": 512, "D": 1024, "F": 4096}).launches
+    assert launch.residency.blocks == 1
+
+
 def test_nothing_takes_less_than_its_bytes() -> None:
     for tiles in (tw.Sizes(), tw.Sizes(rows=64, columns=64), tw.Sizes(rows=128, columns=256, stages=3)):
         found = reckoned(tiles)
