@@ -205,7 +205,8 @@ def most(points: isl.Set, position: int) -> int | None:
     if line.is_empty():
         return 0
     relation = isl.Map.from_range(line).move_dims(_IN, 0, _OUT, 0, position)
-    value = relation.dim_max(0).sub(relation.dim_min(0)).max_val()
+    # Two values of the dimension behind the same ones before it, and how far they are apart.
+    value = relation.reverse().apply_range(relation).deltas().dim_max_val(0)
     return int(value.to_python()) + 1 if value.is_int() else None
 
 

@@ -256,7 +256,7 @@ def _memory(
     cache = machine.figure("cache").value
     given = from_memory(own, slots, cache, written / max(1, len(rows)))
     there = {m.tensor: float(m.there.at(sizes)) for m in reads}
-    return found | {name: max(value, 0.0) if value >= there[name] else there[name] for name, value in given.items()}
+    return found | {name: max(value, there[name]) for name, value in given.items()}
 
 
 def _key(found: Moved) -> str:
@@ -280,18 +280,19 @@ def _reads(
     program: Program, found: Moved, launch: Launch, rows: np.ndarray[Any, Any], sizes: Mapping[str, int]
 ) -> Reads:
     """What programs read of a tensor: the same where the loops of the grid that it hangs on are at the same place."""
-    rank = program.tensors[found.tensor].rank
-    depends = [n for n in range(len(launch.grid)) if any(_hangs_on(points, n, rank) for points in found.asked.points)]
+    depends = [
+        n for n in range(len(launch.grid)) if any(_hangs_on(points, n, found.places) for points in found.asked.points)
+    ]
     numbered = panels(rows, depends)
     count = int(numbered.max()) + 1 if len(numbered) else 1
     return Reads(found.tensor, numbered, found.there.at(sizes) / count)
 
 
-def _hangs_on(points: isl.Set, place: int, rank: int) -> bool:
-    """Whether the elements (the last *rank* dimensions) differ with a loop, the one at a place."""
+def _hangs_on(points: isl.Set, loop: int, places: int) -> bool:
+    """Whether the elements (the last *places* dimensions) differ with a loop of the grid."""
     kind = isl.dim_type.set
-    loops_ = points.dim(kind) - rank
-    kept = points.project_out(kind, place + 1, loops_ - place - 1).project_out(kind, 0, place)
+    loops_ = points.dim(kind) - places
+    kept = points.project_out(kind, loop + 1, loops_ - loop - 1).project_out(kind, 0, loop)
     relation = isl.Map.from_range(kept).move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, 1)
     first = relation.intersect_domain(relation.domain().lexmin()).range()
     return not relation.range().is_subset(first)

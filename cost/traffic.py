@@ -14,11 +14,11 @@ import sympy
 
 from ..compiler.ir.affine import make_map
 from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
-from ..compiler.ir.tree import placed
+from ..compiler.ir.tree import leaves, placed
 from .count import count, listed, number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..compiler.ir.program import Access, Program
     from ..compiler.ir.tree import Node, Placed
@@ -54,13 +54,15 @@ class Amount:
 @dataclass(frozen=True, eq=False)
 class Moved:
     """What a launch moves of one tensor. *asked*: by all its iterations together; *there*: the elements themselves,
-    each once: no cache and no other order brings it below that. *assumptions*: what the numbers leave out."""
+    each once: no cache and no other order brings it below that. *places*: how many of the last dimensions of the points
+    say which element. *assumptions*: what the numbers leave out."""
 
     launch: int
     tensor: str
     kind: Kind
     asked: Amount
     there: Amount
+    places: int
     assumptions: tuple[str, ...] = ()
 
 
@@ -69,18 +71,37 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
     found: dict[tuple[int, str, Kind], list[tuple[tuple[str, ...], isl.Set]]] = {}
     notes: dict[tuple[int, str, Kind], dict[str, None]] = {}
     held = _held(program, tree)
+    reads = _reads(program, tree)
     for item in placed(tree):
         for access in program.statement(item.leaf.statement).accesses:
             if item.scope(access.tensor) or dict(item.scopes).get(access.tensor) == 0 or access.tensor in held:
                 continue
             key = (item.places[0], access.tensor, access.kind)
-            loops, points, note = _asked(program, item, access)
+            loops, points, note = _asked(program, item, access, reads.get(access.tensor, 0))
             found.setdefault(key, []).append((loops, points))
             notes.setdefault(key, {}).update(dict.fromkeys(note))
     return tuple(
-        Moved(launch, tensor, kind, *_amounts(program, tensor, parts), tuple(notes[launch, tensor, kind]))
+        Moved(
+            launch,
+            tensor,
+            kind,
+            *_amounts(program, tensor, parts),
+            reads.get(tensor, 0) + program.tensors[tensor].rank,
+            tuple(notes[launch, tensor, kind]),
+        )
         for (launch, tensor, kind), parts in found.items()
     )
+
+
+def _reads(program: Program, tree: Sequence[Node]) -> dict[str, int]:
+    """The tensors that are read where data say, with how many numbers tell such a read from others: which
+    of the program's accesses it is, and the loops around it. Its position does not."""
+    found: dict[str, int] = {}
+    for leaf in leaves(tree):
+        for access in program.statement(leaf.statement).accesses:
+            if None in access.affine:
+                found[access.tensor] = max(found.get(access.tensor, 0), 1 + len(leaf.indices))
+    return found
 
 
 def _held(program: Program, tree: Sequence[Node]) -> set[str]:
@@ -92,28 +113,36 @@ def _held(program: Program, tree: Sequence[Node]) -> set[str]:
     return {n for n, where in launches.items() if program.tensors[n].role == "accumulator" and len(where) == 1}
 
 
-def _asked(program: Program, item: Placed, access: Access) -> tuple[tuple[str, ...], isl.Set, list[str]]:
-    """{ [loops that are no lanes, position] } of an access, with the names of those loops."""
+def _asked(program: Program, item: Placed, access: Access, reads: int) -> tuple[tuple[str, ...], isl.Set, list[str]]:
+    """{ [loops that are no lanes, read, position] } of an access, with the names of those loops.
+
+    *reads*: how many dimensions say which read it is: 0 in all of them, unless data say where it reads; then the
+    position is 0 in what they say.
+    """
     statement = program.statement(item.leaf.statement)
     instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
     loops = tuple(loop.index for loop in item.loops if loop.kind not in ("block", "vector"))
+    zero = Affine.number(0)
     positions: list[Affine] = []
     notes: list[str] = []
     for place in access.affine:
         if place is None:
             notes.append(f"{access.tensor} is read where data say, and counted as if each read were another element")
+            positions.append(zero)
         else:
             positions.append(place.substituted(instance))
-    if any(place is None for place in access.affine):
-        positions = [Affine.name(n) for n in item.leaf.indices]
-    images = [*(Affine.name(n) for n in loops), *positions]
+    which: list[Affine] = []
+    if notes:
+        every = [a for s in program.statements for a in s.accesses]
+        which = [Affine.number(1 + every.index(access)), *(Affine.name(n) for n in item.leaf.indices)]
+    images = [*(Affine.name(n) for n in loops), *which, *[zero] * (reads - len(which)), *positions]
     guard = substituted(access.guard, instance)
     free = tuple(r.index for r in access.free)
     ranges = conjunction(guard, *(r.formula() for r in access.free))
     relation = make_map(program.sizes, item.leaf.indices, images, ranges, free=free)
     points = relation.intersect_domain(item.leaf.domain).range()
     if access.padded and not notes:
-        points = points.intersect(_inside(program, access.tensor, len(loops)))
+        points = points.intersect(_inside(program, access.tensor, len(loops) + reads))
     return loops, points.coalesce(), notes
 
 
@@ -143,8 +172,3 @@ def _amount(program: Program, points: tuple[isl.Set, ...], width: int) -> Amount
     counts = [count(p) for p in points]
     formula = None if any(c is None for c in counts) else width * sympy.Add(*(c for c in counts if c is not None))
     return Amount(formula, points, width, program.sizes)
-
-
-def total(amounts: Iterator[Amount], sizes: Mapping[str, int]) -> int:
-    """The bytes of several amounts together."""
-    return sum(amount.at(sizes) for amount in amounts)
