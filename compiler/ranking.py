@@ -36,8 +36,9 @@ def rank(
 ) -> tuple[Ranked, ...]:
     """Candidates by their reckoned time on a machine, the fastest first; then those that cannot run, with the reason.
 
-    *candidates*: schedules of the kernel, or traces of some as JSON, by names of one's own. What is illegal is dropped,
-    then what does not fit on a multiprocessor; the others are ordered by `cost.estimate`.
+    *candidates*: schedules of the kernel, or traces of some as JSON, by names of one's own. What is illegal, is
+    no trace or schedules another kernel is dropped, then what does not fit on a multiprocessor; the others are ordered
+    by `cost.estimate`.
 
     Raises:
         MachineError: there is no such machine, or its file lacks a figure that is needed.
@@ -48,8 +49,11 @@ def rank(
     for name, given in candidates.items():
         try:
             schedule = Schedule.replay(kernel, given) if isinstance(given, str) else given
+            if schedule.kernel is not kernel:
+                found.append(Ranked(name, None, f"a schedule of another kernel, {schedule.kernel.name}"))
+                continue
             verify(schedule.state.program, schedule.state.tree, kernel.program)
-        except IllegalTransformError as error:
+        except (IllegalTransformError, ValueError) as error:
             found.append(Ranked(name, None, str(error).splitlines()[0]))
             continue
         reckoned = estimate(schedule.state.program, schedule.state.tree, on, sizes)
