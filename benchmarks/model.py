@@ -27,7 +27,6 @@ ROUNDS = 3
 
 
 def inputs(candidate: Candidate) -> tuple[Any, ...]:
-    import torch
     from gpu_kernels import normal
 
     sizes = dict(candidate.sizes)
@@ -39,7 +38,6 @@ def inputs(candidate: Candidate) -> tuple[Any, ...]:
         return (normal(sizes["R"], sizes["C"]),)
     if candidate.kernel == "transpose":
         return (normal(sizes["M"], sizes["N"]),)
-    assert torch is not None
     return normal(32, 56, 56, 64), normal(3, 3, 64, 64, scale=0.05)
 
 
@@ -95,11 +93,11 @@ def measure(found: list[Candidate], path: str) -> None:
 
 def reckon(found: list[Candidate], name: str) -> dict[str, dict[str, float]]:
     """The reckoned times of all candidates, in microseconds."""
+    from gpu_kernels import TEXTS
+
     on = machine(name)
     result: dict[str, dict[str, float]] = {}
     for candidate in found:
-        from gpu_kernels import TEXTS
-
         (kernel,) = tw.parse(TEXTS[candidate.kernel].replace("TYPE", "bf16")).values()
         state = tw.gpu_schedule(kernel, candidate.tiles).state
         reckoned = estimate(state.program, state.tree, on, dict(candidate.sizes), candidate.warps)

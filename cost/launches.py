@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 from ..compiler.ir.codegen import Bounds
-from ..compiler.ir.tree import Alloc, Loop, leaves
+from ..compiler.ir.tree import Loop, leaves, opened
 from .count import count, number
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def waves(programs: int, slots: int) -> Waves:
 def launches(program: Program, tree: Sequence[Node]) -> tuple[Launch, ...]:
     """The launches, in their order."""
     found: list[Launch] = []
-    for place, node in enumerate(_opened(tree)):
+    for place, node in enumerate(opened(tree)):
         grid: list[Loop] = []
         inner: Node = node
         while isinstance(inner, Loop) and inner.kind in ("bind", "parallel"):
@@ -88,14 +88,6 @@ def launches(program: Program, tree: Sequence[Node]) -> tuple[Launch, ...]:
         shared = bool(grid) and grid[0].target == "processors"
         found.append(Launch(place, node, tuple(grid), formula, shared))
     return tuple(found)
-
-
-def _opened(tree: Sequence[Node]) -> list[Node]:
-    """The outermost nests, those inside a buffer at the root too."""
-    result: list[Node] = []
-    for node in tree:
-        result += _opened(node.body) if isinstance(node, Alloc) else [node]
-    return result
 
 
 def _points(node: Node, names: Sequence[str]) -> isl.Set:

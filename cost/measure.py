@@ -33,8 +33,8 @@ def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> floa
 
 
 def processor() -> str:
-    """The file of the processor that this runs on: its caches, what it copies and multiplies a second, on one thread as
-    many as NumPy takes."""
+    """The file of the processor that this runs on: its caches, and what it copies and multiplies a second with as many
+    threads as NumPy takes of itself."""
     source, target = np.ones(256 * MiB // 4, np.float32), np.empty(256 * MiB // 4, np.float32)
     copied = best(lambda: np.copyto(target, source), 2 * source.nbytes)
     a, b = np.ones((1024, 1024), np.float32), np.ones((1024, 1024), np.float32)

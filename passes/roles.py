@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.tree import Alloc, Leaf, Loop, Node, Placed, Roles, instance_map, leaves, loops, placed
+from ..compiler.ir.tree import Loop, Node, Placed, Roles, instance_map, leaves, loops, opened, placed
 from .dependence import dependences
 from .legality import Violation
 from .state import State, find_loop, path_to, replace_loop, shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .dependence import Dependence
 
@@ -128,19 +128,11 @@ def _parts(state: State, loop: Loop) -> list[tuple[int, Placed]]:
 
 def _body_around(tree: Sequence[Node], name: str) -> tuple[Node, ...]:
     """The body in which a loop stands, buffers opened."""
-    if any(isinstance(node, Loop) and node.index == name for node in _opened(tree)):
-        return tuple(_opened(tree))
-    for node in _opened(tree):
+    if any(isinstance(node, Loop) and node.index == name for node in opened(tree)):
+        return tuple(opened(tree))
+    for node in opened(tree):
         if isinstance(node, Loop):
             found = _body_around(node.body, name)
             if found:
                 return found
     return ()
-
-
-def _opened(nodes: Sequence[Node]) -> Iterator[Leaf | Loop]:
-    for node in nodes:
-        if isinstance(node, Alloc):
-            yield from _opened(node.body)
-        else:
-            yield node

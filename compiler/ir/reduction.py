@@ -59,6 +59,7 @@ def combined(op: str, accumulator: Expr, element: Expr, fused: bool = False) -> 
 
 
 def names(ranges: Sequence[Range]) -> tuple[Affine, ...]:
+    """The indices of ranges, as a position."""
     return tuple(Affine.name(r.index) for r in ranges)
 
 
@@ -71,6 +72,7 @@ def accumulator(
 
 
 def position(read: Read) -> tuple[Affine, ...]:
+    """Where a read takes its element; what data say is left out."""
     return tuple(s.affine for s in read.subscripts if isinstance(s, Index))
 
 

@@ -123,6 +123,15 @@ def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
             yield from loops(node.body)
 
 
+def opened(nodes: Sequence[Node]) -> Iterator[Leaf | Loop]:
+    """The outermost loops and leaves, those inside a buffer too."""
+    for node in nodes:
+        if isinstance(node, Alloc):
+            yield from opened(node.body)
+        else:
+            yield node
+
+
 def placed(nodes: Sequence[Node]) -> tuple[Placed, ...]:
     """Every leaf with its surroundings, in the order of the text."""
     return tuple(_placed(nodes, (), (), (), (), 0))

@@ -19,7 +19,8 @@ def test_a_part_made_faster() -> None:
     )
     assert sped_up(0.6, float("inf")) == pytest.approx(2.5)
     assert sped_up(1, float("inf")) == float("inf")
-    assert 60 / 2 - 60 / 4 == 40 - 25
+    saved = 100 / sped_up(0.6, 2) - 100 / sped_up(0.6, 4), 100 - 100 / sped_up(0.4, 40 / 25)
+    assert saved == pytest.approx((15, 15))
 
 
 def test_a_fixed_cost_and_its_uses() -> None:
