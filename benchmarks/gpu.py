@@ -100,7 +100,7 @@ def cases() -> list[Case]:
             Case(
                 f"matmul_silu M={rows}",
                 lambda rows=rows: (normal(rows, 4096), normal(4096, 12288, scale=0.02)),
-                compiled("matmul_silu", sizes, warps=4 if sizes is small else None),
+                compiled("matmul_silu", sizes, warps={16: 4, 64: 8}.get(sizes.rows)),
                 {"torch": silu_after, "ours, one tile": one_tile, **alike},
             )
         )
@@ -124,7 +124,8 @@ def cases() -> list[Case]:
     found.append(Case("in parts K=12288", inputs, parts, {"torch": silu_after, "ours, whole": whole}))
     for rows in (1, 1024, 7239):
         inputs = lambda rows=rows: (normal(rows, 12288), normal(rows, 12288))  # noqa: E731
-        ours = compiled("silu_mul")
+        # One row is latency: more warps, of fewer elements each, wait together.
+        ours = compiled("silu_mul", warps=4 if rows == 1 else None)
         found.append(Case(f"silu_mul M={rows}", inputs, ours, {**with_compile(gated), "ours, fast": fast(ours)}))
     for rows in (1, 1024, 8192):
         inputs = lambda rows=rows: (normal(rows, 4096), normal(4096), 1e-5)  # noqa: E731

@@ -1,16 +1,19 @@
 """A schedule for a GPU: a fixed heuristic made of steps that anybody could take, each of them checked.
 
-Elementwise equations are written into their readers. Then each output, or tensor that something multiplies, is one
-launch: what only it needs is computed where a program needs it. A contraction gets tiles of rows and columns and loads
-its factors ahead; an equation over rows that are summed, or of which the greatest element is taken, a program for each
-row; all else tiles along the last index. Where a step is refused, the heuristic does without it.
+Elementwise equations are written into their readers, but for functions of a row that several read. Then each output, or
+tensor that something multiplies, is one launch: what only it needs is computed where a program needs it. A contraction
+gets tiles of rows and columns and loads its factors ahead; an equation over rows that are summed, or of which the
+greatest element is taken, a program for each row; all else tiles along the last index. Where a step is refused, the
+heuristic does without it.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..compiler.ir.expr import Call, postorder
 from .groups import (
     Contraction,
     Group,
@@ -19,6 +22,7 @@ from .groups import (
     greatest,
     groups,
     multiplied,
+    reads,
     reductions,
     same_rows,
     transposed,
@@ -38,7 +42,7 @@ def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None
 
     *contracts*: whether contractions get tiles of rows and columns, for matrix units.
     """
-    _inline(steps)
+    _inline(steps, sizes)
     program = steps.state.program
     waiting = groups(program)
     while waiting:
@@ -66,13 +70,32 @@ def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
     )
 
 
-def _inline(steps: Steps) -> None:
-    """Write the elementwise equations into their readers, but for what a contraction multiplies."""
+def _inline(steps: Steps, sizes: Sizes) -> None:
+    """Write the elementwise equations into their readers, but for what a contraction multiplies, and functions of a row
+    that stays where it is."""
     program = steps.state.program
     factors = multiplied(program)
+    kept: list[str] = []
     for stage in program.stages:
-        if stage.tensor not in (*program.outputs, *factors) and not reductions(stage):
+        if stage.tensor in (*program.outputs, *factors) or reductions(stage):
+            continue
+        if _costs_more(program, stage, sizes):
+            kept.append(stage.name)
+        else:
             attempt(steps, steps.inline, stage.name)
+    within = {name for group in groups(steps.state.program) for name in group.members}
+    for name in kept:
+        if name not in within:
+            attempt(steps, steps.inline, name)
+
+
+def _costs_more(program: Program, stage: Stage, sizes: Sizes) -> bool:
+    """Whether an equation calls a function of elements of a row that fits into a tile, and several read them."""
+    calls = any(isinstance(node, Call) and node.function != "fma" for node in postorder(stage.value))
+    readers = [s for s in program.stages if stage.tensor in {n.tensor for n in reads(s.value)}]
+    bound = greatest(program, stage.name, stage.ranges[-1].index) if stage.ranges else None
+    row = bound is not None and bound < sizes.whole
+    return calls and row and len(readers) > 1 and any(reductions(reader) for reader in readers)
 
 
 def _contractions(steps: Steps, group: Group, found: Sequence[Contraction], sizes: Sizes) -> None:
@@ -200,9 +223,21 @@ def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, order
             outer, inner = steps.split(along[-1], lanes[0] if lanes else sizes.lanes)
             steps.reorder(*along[:-1], outer, *across, inner)
             serial += [*along[:-1], outer]
-    for name in (*group.members, group.root):
+    copies: list[str] = []
+    if grid and len(serial) == len(grid):
+        for tensor in _read_again(program, group):
+            attempt(steps, lambda t: copies.append(steps.cache_read(t, grid[-1])), tensor)
+    for name in (*copies, *group.members, group.root):
         block_all(steps, name, serial)
     return grid
+
+
+def _read_again(program: Program, group: Group) -> list[str]:
+    """The tensors in memory that several equations of a group read."""
+    stages = [program.stage(name) for name in (*group.members, group.root)]
+    own = {stage.tensor for stage in stages}
+    counts = Counter(tensor for stage in stages for tensor in {read.tensor for read in reads(stage.value)} - own)
+    return [tensor for tensor in program.tensors if counts[tensor] > 1]
 
 
 def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) -> None:

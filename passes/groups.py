@@ -102,9 +102,9 @@ def contraction(program: Program, stage: Stage) -> Contraction | None:
         rows = tuple(n for n in own if n in first and n not in second)
         columns = tuple(n for n in own if n in second and n not in first)
         if rows and columns and summed and set(summed) <= first & second:
-            reads = [r for side in (body.left, body.right) for r in _read(side)]
-            factors = tuple(dict.fromkeys(r.tensor for r in reads))
-            padded = frozenset(r.tensor for r in reads if r.fill is not None)
+            found = [r for side in (body.left, body.right) for r in reads(side)]
+            factors = tuple(dict.fromkeys(r.tensor for r in found))
+            padded = frozenset(r.tensor for r in found if r.fill is not None)
             return Contraction(stage.name, rows, columns, summed, factors, padded)
     return None
 
@@ -135,7 +135,7 @@ def dimensions(program: Program, group: Group) -> Mapping[str, Mapping[str, froz
         stage = program.stage(name)
         own: dict[str, set[str]] = {r.index: set() for r in stage.ranges}
         for reader, of_reader in found.items():
-            for read in _read(program.stage(reader).value):
+            for read in reads(program.stage(reader).value):
                 if read.tensor != stage.tensor:
                     continue
                 for left, place in zip(stage.lefts, read.subscripts, strict=True):
@@ -164,10 +164,11 @@ def _in_order(program: Program) -> list[Stage]:
 
 
 def _reads(stage: Stage) -> list[str]:
-    return [read.tensor for read in _read(stage.value)]
+    return [read.tensor for read in reads(stage.value)]
 
 
-def _read(expr: Expr) -> Iterator[Read]:
+def reads(expr: Expr) -> Iterator[Read]:
+    """The reads in an expression."""
     return (node for node in postorder(expr) if isinstance(node, Read))
 
 
@@ -177,7 +178,7 @@ def _indices(expr: Expr) -> set[str]:
 
 def transposed(stage: Stage, last: str) -> str | None:
     """An index other than *last* along which some tensor lies in memory while the result lies along *last*."""
-    for read in _read(stage.value):
+    for read in reads(stage.value):
         place = read.subscripts[-1] if read.subscripts else None
         names = list(place.affine.names()) if isinstance(place, Index) and len(read.subscripts) > 1 else []
         own = [r.index for r in stage.ranges]

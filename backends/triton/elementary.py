@@ -22,7 +22,7 @@ def function_text(sequence: Sequence) -> str:
     body = printer.body()
     name, _, shorter = sequence.name.partition("_")
     what = f"Half of {name}" if shorter == "half" else name
-    where = ", where it is a normal number" if shorter else ""
+    where = {"": "", "nonpositive": " of what is not above 0"}.get(shorter, ", where it is a normal number")
     summary = f"{what} on {sequence.dtype}{where}, as a fixed sequence of correctly rounded operations."
     head = ["@triton.jit", f"def {function_name(sequence)}(x):", f'    """{summary}"""']
     return "\n".join([*printer.constants, *([""] * 2 if printer.constants else []), *head, *body])

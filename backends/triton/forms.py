@@ -1,9 +1,10 @@
-"""Shorter forms of operations, with the same bits: what a number of 16 bits can be is few enough to try it all.
+"""Shorter forms of operations, with the same bits, for what their operands can be.
 
-An expression whose only varying operand has 16 bits has 65,536 arguments at most. Here it is computed for all of them,
-by the definition and with a shorter sequence in the place of an operation, which is taken where no bit of the whole
-differs. The bits of a reciprocal are not known, but the PTX manual bounds it (`rcp.approx`: 1 unit in the last place),
-and each value that it may have is tried.
+What a number of 16 bits can be is few enough to try it all: an expression whose only varying operand has 16 bits has
+65,536 arguments at most. Here it is computed for all of them, by the definition and with a shorter sequence in place
+of an operation, which is taken where no bit of the whole differs. The bits of a reciprocal are not known, but the PTX
+manual bounds it (`rcp.approx`: 1 unit in the last place), and each value that it may have is tried. Of other operands
+it is known of some that they are not above 0, or within 0..1.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy as np
 
 from ...compiler.ir.bits import same_bits
 from ...compiler.ir.dtype import DTYPES, F32
-from ...compiler.ir.elementary import NORMAL, SEQUENCES, sequence
+from ...compiler.ir.elementary import NONPOSITIVE, NORMAL, SEQUENCES, sequence
 from ...compiler.ir.expr import Binary, Call, Expr, Scalar
 from ...compiler.ir.quasiaffine import Affine
+from ...passes.ranges import Ranges
 from ..embed import names_used, runtime_text
 from ..load import load_function
-from ..lower.tile import Elem, For, Full, If, Load, Ref, operands, statements_of
+from ..lower.tile import Elem, For, Full, If, Load, Ref, operands, statements_of, values_of
 from ..numpy.elementary import function_text
 from ..numpy.text import constant_text
 from ..numpy.tiles import operation_text
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
     from ...compiler.ir.dtype import DType
+    from ...compiler.ir.program import Program
     from ..lower.tile import Stmt, Value
 
 # Bits of an argument of which all values are tried.
@@ -41,14 +44,27 @@ NARROW = 16
 SEVERAL = 2
 
 
-def shorter_forms(body: Sequence[Stmt]) -> dict[int, str]:
+def shorter_forms(program: Program, body: Sequence[Stmt]) -> dict[int, str]:
     """The functions to call for some of the operations in statements, by the identity of the operation."""
-    found: dict[int, str] = {}
+    ranges = Ranges(program)
+    found = {id(v): name for v in values_of(body) if isinstance(v, Elem) and (name := _by_range(v, ranges))}
     for stmt in statements_of(body):
         if not isinstance(stmt, (For, If)):
             for whole, leaf in _functions_of_one(stmt.value):
                 found |= _shorter(whole, leaf)
     return found
+
+
+def _by_range(value: Elem, ranges: Ranges) -> str:
+    """The function for an operation on operands of which something is known, or "" where there is none."""
+    node = value.node
+    if isinstance(node, Call) and node.function in NONPOSITIVE and node.dtype.wide == F32 and not is_fast(value):
+        return NONPOSITIVE[node.function] if ranges.nonpositive(node.arguments[0]) else ""
+    if isinstance(node, Binary) and node.op == "/" and node.dtype == F32:
+        _, divisor = value.operands
+        one = not divisor.axes and value.axes and not isinstance(divisor, Full)
+        return "row_quotient" if one and ranges.within_one(node.left) else ""
+    return ""
 
 
 def _functions_of_one(value: Value) -> Iterator[tuple[Elem, Value]]:

@@ -239,9 +239,10 @@ def _empty(program: Program, names: Names, name: str) -> str:
     beside = next((n for n in program.parameters if n in program.tensors), None)
     if beside is None:
         return f"torch.empty({shape}, dtype={torch_type(kind)}, device=device)"
-    # A tensor on the device of another costs a call half of one on a device by name.
+    # A tensor on the device of another costs a call half of one on a device by name, and numbers less than a tuple.
     own = "" if program.tensors[beside].dtype == kind else f", dtype={torch_type(kind)}"
-    return f"{names[beside]}.new_empty({shape}{own})"
+    counts = ", ".join(_count(e, names) for e in program.tensors[name].extents)
+    return f"{names[beside]}.new_empty({counts or '()'}{own})"
 
 
 def _count(extent: Extent, names: Names) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES, DType
 from ..lower.refusing import cannot
-from ..lower.tile import Dot, For, Load, Store, operands, statements_of, values_of
+from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of, values_of
 from ..naming import Writer
 from .blocks import blocks
 from .forms import shorter_forms
@@ -75,7 +75,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     grid = grid_of(names, chain)
     loads = {v.tensor for v in values_of((stmt,)) if isinstance(v, Load)}
     found, descriptors = blocks(program, names, tiles.axes, stmt, stores, tiles.orders)
-    forms = shorter_forms(body)
+    forms = shorter_forms(program, body)
     inner = _body(program, names, tiles, chain, grid, body, loads & set(stores), found, forms)
     counted = grid.several and not grid.plane
     numbered = list(numbers(names, grid, chain, "pid" if counted else "tl.program_id(0)"))
@@ -237,11 +237,12 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 64, 4 warps at least.
-    Measured on an H200."""
+    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 64, 4 warps at least; of
+    a long row that is reduced up to 32, which wait less for each other. Measured on an H200."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
     if products:
         return min(8, max(4, lanes // 2048))
-    return min(16, max(1, lanes // (32 * 8)))
+    most = max(8, lanes // (32 * 32)) if any(isinstance(v, Reduce) for v in values) else 16
+    return min(16, most, max(1, lanes // (32 * 8)))

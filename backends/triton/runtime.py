@@ -211,6 +211,26 @@ def quotient_fine(a, b):
     return tl.where(tl.abs(rest) > 0.0, tl.fma(rest, r * 0.06249999254941940, near), near)
 
 
+@triton.jit
+def row_quotient(a, b):
+    """a / b (f32), rounded once, for 0 <= a <= 1 and one b for all of them, of which the reciprocal is taken once.
+
+    The quotient that the reciprocal in two parts gives is off by less than a unit, and its remainder exact: corrected
+    by it, the quotient is rounded to nearest (Markstein 1990), of subnormal numbers too, unless it is a tie. There are
+    none among normal numbers; among others, only where b is an even integer.
+    """
+    half = b * 0.5
+    if (b >= 5.9604644775390625e-08) & (b <= 16777216.0) & (half != tl.floor(half)):
+        r = tl.div_rn(1.0, b)
+        near = tl.fma(a, r, a * (tl.fma(r, b * -1.0, 1.0) * r))
+        # 2^64 keeps the remainder of subnormal numbers from being rounded.
+        rest = tl.fma(near, b * -18446744073709551616.0, a * 18446744073709551616.0)
+        found = tl.fma(rest, r * 5.421010862427522e-20, near)
+    else:
+        found = tl.div_rn(a, b)
+    return found
+
+
 # ---- functions of the hardware, which `approx` permits ----
 
 

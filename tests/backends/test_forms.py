@@ -117,3 +117,40 @@ def test_what_is_tried_is_what_runs(interpreter: Interpreter) -> None:
         argument = b if name == "quotient" else b * quotients.SCALE
         tried = [function(a, b, number) for number in range(quotients.RECIPROCALS)]
         assert same_bits(found, np.choose(argument.view(np.uint32) % quotients.RECIPROCALS, tried))
+
+
+def test_a_quotient_by_one_number_is_rounded_to_nearest(interpreter: Interpreter) -> None:
+    random = np.random.default_rng(2)
+    source = MODULE.format(runtime=runtime_text("triton", {"row_quotient"}), name="row_quotient")
+    source = source.replace("tl.load(B + i)", "tl.load(B)")
+    divisors = [1.0, 3.0, 6.0, 96.0, 1.5, 8191.25, 8192.0, 2.0**-24, 2.0**-25, 2.0**24, 3.0 * 2**23, 2.0**30, 0.0]
+    divisors += [np.inf, np.nan, *random.uniform(0.5, 9000, 12)]
+    for b in np.float32(divisors):
+        # Numbers of all sizes; subnormal ones; those whose quotient is close to a tie of subnormal numbers, or is one.
+        ties = (2 * np.arange(1024) + 1) * 2.0**-150 * float(b)
+        a = np.concatenate(
+            [
+                np.exp2(random.uniform(-150, 0, 1024)).astype(np.float32),
+                np.arange(1024, dtype=np.uint32).view(np.float32),
+                np.minimum(np.nan_to_num(ties, nan=0, posinf=1), 1).astype(np.float32),
+                random.integers(0, 0x3F800001, 1024).astype(np.uint32).view(np.float32),
+            ]
+        )
+        a[:3] = 0, 1, np.nan
+        (found,) = interpreter.run(source, "run", {"A": a, "B": np.full(1, b)})
+        with np.errstate(all="ignore"):
+            assert same_bits(found, a / b), b
+
+
+def test_exponentials_below_the_greatest_of_a_row_are_shorter() -> None:
+    text = """kernel f(X: f32[R, C]) -> (Y: f32[R, C]) where C >= 1, C <= 64 {
+        m[r] = max(c) X[r, c]
+        e[r, c] = exp(X[r, c] - GREATEST)
+        s[r] = allow reassociate in sum(c) e[r, c]
+        Y[r, c] = e[r, c] / s[r]
+    }"""
+    for greatest, shorter in (("m[r]", True), ("(m[r] - 1)", False)):
+        (kernel,) = tw.parse(text.replace("GREATEST", greatest)).values()
+        source = tw.compile(kernel, target="triton").source
+        assert ("= exp_nonpositive_f32(" in source, " row_quotient(e, s)" in source) == (shorter, shorter)
+        assert ("= exp_f32(" in source, "tl.div_rn(e, s)" in source) == (not shorter, not shorter)

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
     from ..dtype import DType
 
-__all__ = ["FUNCTIONS", "NORMAL", "SEQUENCES", "Builder", "Op", "Sequence", "evaluate", "sequence"]
+__all__ = ["FUNCTIONS", "NONPOSITIVE", "NORMAL", "SEQUENCES", "Builder", "Op", "Sequence", "evaluate", "sequence"]
 
 FUNCTIONS: tuple[str, ...] = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
 # Shorter sequences on f32 where the result is no smaller than normal numbers are: half of it, but nobody knows what for
 # NaN; and the result with the same bits.
 NORMAL: dict[str, tuple[str, str]] = {"exp": ("exp_half", "exp_normal"), "exp2": ("exp2_half", "exp2_normal")}
+
+# The same bits on f32 in fewer operations, for numbers that are not above 0.
+NONPOSITIVE: dict[str, str] = {"exp": "exp_nonpositive", "exp2": "exp2_nonpositive"}
 
 _F32: tuple[Callable[[], Sequence], ...] = (
     f32.exp,
@@ -49,27 +52,29 @@ _F64: tuple[Callable[[], Sequence], ...] = (
     f64.cos,
     partial(rsqrt, F64),
 )
-_NORMAL: dict[str, Callable[[], Sequence]] = {
+_SHORTER: dict[str, Callable[[], Sequence]] = {
     "exp_half": partial(f32.exp_normal, True),
     "exp_normal": partial(f32.exp_normal, False),
     "exp2_half": partial(f32.exp2_normal, True),
     "exp2_normal": partial(f32.exp2_normal, False),
+    "exp_nonpositive": f32.exp_nonpositive,
+    "exp2_nonpositive": f32.exp2_nonpositive,
 }
 # Every sequence: (function, type).
-SEQUENCES = tuple((f, t) for f in (*FUNCTIONS, *_NORMAL) for t in ("f32", "f64") if t == "f32" or f in FUNCTIONS)
+SEQUENCES = tuple((f, t) for f in (*FUNCTIONS, *_SHORTER) for t in ("f32", "f64") if t == "f32" or f in FUNCTIONS)
 
 
 @cache
 def sequence(name: str, dtype: DType) -> Sequence:
-    """The definition of the function *name* on f32 or f64, or one of NORMAL on f32.
+    """The definition of the function *name* on f32 or f64, or one of NORMAL and NONPOSITIVE on f32.
 
     A narrower float uses the sequence of f32 (``dtype.wide``) and rounds its result once more.
 
     Raises:
         ValueError: there is no such function, or *dtype* is another type.
     """
-    if name in _NORMAL and dtype == F32:
-        return _NORMAL[name]()
+    if name in _SHORTER and dtype == F32:
+        return _SHORTER[name]()
     if name not in FUNCTIONS:
         raise ValueError(f"no elementary function {name!r}; there are {', '.join(FUNCTIONS)}")
     if dtype not in (F32, F64):

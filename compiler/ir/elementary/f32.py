@@ -16,11 +16,13 @@ from itertools import pairwise
 
 from ..dtype import F32
 from .parts import (
+    UP,
     floats,
     fraction_to_angle,
     join_turns,
     lifted,
     log_specials,
+    lowered,
     scaled,
     sign_and_magnitude,
     sin_or_cos,
@@ -95,6 +97,17 @@ def exp_normal(half: bool) -> Sequence:
     return b.finish(f"exp_{'half' if half else 'normal'}", lifted(b, t, r, b.horner(r, EXP, "u"), half))
 
 
+def exp_nonpositive() -> Sequence:
+    """exp with the same bits for all numbers that are not above 0, and NaN."""
+    b = Builder(F32)
+    x = b.op("clamp_below", b.x, -104.0, name="x")
+    t = b.fma(x, b.const(LOG2_E, "log2_e"), b.const(MAGIC + UP, "magic"), name="t")
+    n = b.op("sub", t, MAGIC + UP, name="n")
+    r = b.fma(n, b.const(-LN2, "minus_ln2"), x, name="r")
+    r = b.fma(n, b.const(-LN2_REST, "minus_ln2_rest"), r, name="r")
+    return b.finish("exp_nonpositive", lowered(b, t, r, b.horner(r, EXP, "u")))
+
+
 def exp2() -> Sequence:
     """2^x = 2^n 2^r with n = round(x); x - n is exact."""
     b = Builder(F32)
@@ -115,6 +128,16 @@ def exp2_normal(half: bool) -> Sequence:
     n = b.op("sub", t, MAGIC - 1, name="n")
     r = b.op("sub", x, n, name="r")
     return b.finish(f"exp2_{'half' if half else 'normal'}", lifted(b, t, r, b.horner(r, EXP2, "u"), half))
+
+
+def exp2_nonpositive() -> Sequence:
+    """exp2 with the same bits for all numbers that are not above 0, and NaN."""
+    b = Builder(F32)
+    x = b.op("clamp_below", b.x, -151.0, name="x")
+    t = b.op("add", x, b.const(MAGIC + UP, "magic"), name="t")
+    n = b.op("sub", t, MAGIC + UP, name="n")
+    r = b.op("sub", x, n, name="r")
+    return b.finish("exp2_nonpositive", lowered(b, t, r, b.horner(r, EXP2, "u")))
 
 
 def _split(b: Builder, start_bits: int) -> tuple[Value, Value]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 INF = float("inf")
 NAN = float("nan")
+# By how much `lowered` holds exponents higher than they are, for which normal numbers have room.
+UP = 64
 
 # The first 1280 bits of the fraction of 2/pi: enough for the greatest f64 and the 192 bits below it.
 _TWO_OVER_PI = int(
@@ -55,6 +57,13 @@ def lifted(b: Builder, t: Value, r: Value, u: Value, half: bool) -> Value:
     bits = b.op("bits", b.fma(u, r, 1.0, name="p"))
     y = b.op("float", b.op("iadd", bits, b.op("shl", b.op("bits", t), b.dtype.precision - 1)), name="half")
     return y if half else b.fma(y, 2.0, b.op("mul", r, 0.0), name="y")
+
+
+def lowered(b: Builder, t: Value, r: Value, u: Value) -> Value:
+    """(1 + r u) 2^n for n of 0 and below, where the low bits of t hold n + UP; r brings a NaN back, as in `lifted`."""
+    bits = b.op("bits", b.fma(u, r, 1.0, name="p"))
+    high = b.op("float", b.op("iadd", bits, b.op("shl", b.op("bits", t), b.dtype.precision - 1)), name="high")
+    return b.fma(high, 2.0**-UP, b.op("mul", r, 0.0), name="y")
 
 
 def sign_and_magnitude(b: Builder) -> tuple[Value, Value]:

@@ -18,7 +18,7 @@ from tilewright.backends.embed import names_used, runtime_text
 from tilewright.backends.numpy.elementary import function_text
 from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.dtype import BF16, F32, F64
-from tilewright.compiler.ir.elementary import FUNCTIONS, NORMAL, evaluate, sequence
+from tilewright.compiler.ir.elementary import FUNCTIONS, NONPOSITIVE, NORMAL, evaluate, sequence
 from tilewright.compiler.ir.elementary.parts import two_over_pi
 
 if TYPE_CHECKING:
@@ -168,6 +168,18 @@ def test_sequences_for_normal_results_have_the_bits_of_the_definition(name: str,
             assert same_bits(found * np.float32(factor), numpy_function(name, F32)(bounded))
         some = [evaluate(sequence(shorter, F32), float(x)) for x in every[::40000]]
         assert same_bits(np.float32(some), found[::40000])
+
+
+@pytest.mark.parametrize("name", NONPOSITIVE)
+def test_sequences_for_what_is_not_above_0_have_the_bits_of_the_definition(name: str) -> None:
+    # 0 and NaN, all numbers below 0 by steps, and closely those whose results are subnormal.
+    patterns = [np.arange(0x80000000, 0xFF900000, 997, np.uint32), np.array([0, 0x7FC00000], np.uint32)]
+    patterns += [np.arange(0xC2AC0000, 0xC3200000, 61, np.uint32)]
+    every = np.concatenate(patterns).view(np.float32)
+    found = numpy_function(NONPOSITIVE[name], F32)(every)
+    assert same_bits(found, numpy_function(name, F32)(every))
+    some = [evaluate(sequence(NONPOSITIVE[name], F32), float(x)) for x in every[::40000]]
+    assert same_bits(np.float32(some), found[::40000])
 
 
 @pytest.mark.parametrize(("name", "dtype"), EVERY)
