@@ -85,3 +85,13 @@ def in_flight(bandwidth: float, latency: float) -> float:
 def reached(bandwidth: float, latency: float, under_way: float) -> float:
     """The bandwidth that *under_way* bytes keep up, in bytes a second: no more than there is."""
     return min(bandwidth, under_way / latency)
+
+
+def fits(room: float, each: float, fixed: float = 0.0) -> int:
+    """How many of what takes *each* a *room* holds, beside something *fixed*; none if not even that fits."""
+    return max(0, int((room - fixed) // each))
+
+
+def stored(elements: int, bits: float, group: int = 0, scale: float = 0.0) -> float:
+    """The bytes of elements of so many bits, each *group* of them with a scale of *scale* bytes (0: none has)."""
+    return elements * bits / 8 + (elements / group * scale if group else 0.0)

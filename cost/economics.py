@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def sped_up(share: float, factor: float) -> float:
     """How much faster a whole becomes of which a *share* becomes *factor* times as fast (Amdahl, 1967); *factor* may be
@@ -34,3 +39,13 @@ def transfer(size: float, bandwidth: float, fixed: float = 0.0) -> float:
 def turning_size(bandwidth: float, fixed: float) -> float:
     """The bytes whose way over a link takes as long as its fixed cost: half the bandwidth is reached there."""
     return bandwidth * fixed
+
+
+def pays_from(fixed: float, each: float, other_fixed: float, other_each: float) -> float:
+    """From how many uses on something of a higher *other_fixed* cost and a lower one for each use is the cheaper."""
+    return break_even(other_fixed - fixed, each - other_each)
+
+
+def mean(costs: Sequence[float], shares: Sequence[float]) -> float:
+    """The cost of a call of several kinds, by the share that each has of the calls, in whatever unit."""
+    return sum(c * s for c, s in zip(costs, shares, strict=True)) / sum(shares)

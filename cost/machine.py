@@ -48,7 +48,7 @@ UNITS: dict[str, float] = {
     "FLOP": 1, "FLOP/s": 1, "GFLOP/s": 1e9, "TFLOP/s": 1e12,
     "Hz": 1, "MHz": 1e6, "GHz": 1e9,
     "s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9,
-    "W": 1, "J/B": 1, "pJ/B": 1e-12,
+    "W": 1, "J": 1, "pJ": 1e-12, "J/B": 1, "pJ/B": 1e-12, "pJ/FLOP": 1e-12,
     "mm2": 1e-6,
 }  # fmt: skip
 

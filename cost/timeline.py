@@ -112,3 +112,38 @@ def path(seconds: Mapping[str, float], after: Mapping[str, Sequence[str]]) -> li
     while after.get(found[-1]):
         found.append(max(after[found[-1]], key=lambda n: ends[n]))
     return found[::-1]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a job: the unit that does it, and for how long."""
+
+    unit: str
+    seconds: float
+
+
+def handed_on(jobs: Sequence[Sequence[Step]], slots: int) -> list[list[tuple[float, float]]]:
+    """When each step of each job begins and ends. A unit does one step at a time, of the first job that is ready for
+    it; jobs begin in their order, and hold one of *slots* from their first step to their last.
+
+    Raises:
+        ValueError: there is no slot.
+    """
+    if slots < 1:
+        raise ValueError("jobs hold one slot or more")
+    times: list[list[tuple[float, float]]] = [[] for _ in jobs]
+    free: dict[str, float] = {}
+    now = 0.0
+    while any(len(done) < len(job) for done, job in zip(times, jobs, strict=True)):
+        for number, (done, job) in enumerate(zip(times, jobs, strict=True)):
+            if len(done) == len(job) or (done and done[-1][1] > now):
+                continue
+            held = sum(bool(t) and not (len(t) == len(j) and t[-1][1] <= now) for t, j in zip(times, jobs, strict=True))
+            if not done and (held >= slots or any(not t for t in times[:number])):
+                continue
+            step = job[len(done)]
+            if free.get(step.unit, 0.0) <= now:
+                done.append((now, now + step.seconds))
+                free[step.unit] = now + step.seconds
+        now = min((end for done in times for _, end in done if end > now), default=now)
+    return times

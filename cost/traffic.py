@@ -6,7 +6,7 @@ buffer of an iteration is not asked for here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import islpy as isl
@@ -15,12 +15,12 @@ import sympy
 from ..compiler.ir.affine import make_map
 from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
 from ..compiler.ir.tree import leaves, placed
-from .count import count, listed, number
+from .count import count, listed, number, symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..compiler.ir.program import Access, Program
+    from ..compiler.ir.program import Access, Program, Statement
     from ..compiler.ir.tree import Node, Placed
 
 Kind = Literal["read", "write"]
@@ -36,6 +36,7 @@ class Amount:
     points: tuple[isl.Set, ...]
     width: int
     sizes: tuple[str, ...]
+    _known: dict[tuple[tuple[str, int], ...], int] = field(default_factory=dict, repr=False)
 
     def at(self, sizes: Mapping[str, int]) -> int:
         """The bytes at these sizes; without a formula the points are listed, which takes long for many.
@@ -45,7 +46,10 @@ class Amount:
         """
         if self.formula is not None:
             return number(self.formula, sizes)
-        return self.width * sum(listed(points, sizes, self.sizes) for points in self.points)
+        key = tuple(sorted(sizes.items()))
+        if key not in self._known:
+            self._known[key] = self.width * sum(listed(points, sizes, self.sizes) for points in self.points)
+        return self._known[key]
 
     def __str__(self) -> str:
         return str(self.formula) if self.formula is not None else "no formula"
@@ -91,6 +95,26 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
         )
         for (launch, tensor, kind), parts in found.items()
     )
+
+
+def stride(program: Program, statement: Statement, tensor: str, index: str) -> sympy.Expr:
+    """The bytes between what a statement touches of a tensor and what it touches one step of an index later, where the
+    tensor lies row by row: its own width for neighbours, 0 for the same element.
+
+    Raises:
+        ValueError: the statement does not touch it, or data say where.
+    """
+    places = next((a.affine for a in statement.accesses if a.tensor == tensor), None)
+    if places is None or None in places:
+        raise ValueError(f"{statement.name} touches no element of {tensor} that indices say")
+    step, row = sympy.Integer(0), sympy.Integer(program.tensors[tensor].dtype.bits // 8)
+    for place, extent in reversed(list(zip(places, program.tensors[tensor].extents, strict=True))):
+        assert place is not None
+        step += row * sum(factor for term, factor in place.terms if term == index)
+        size = extent.size
+        if size is not None:
+            row *= size.constant + sum((f * symbol(str(t)) for t, f in size.terms), sympy.Integer(0))
+    return sympy.expand(step)
 
 
 def _reads(program: Program, tree: Sequence[Node]) -> dict[str, int]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tilewright.cost.timeline import finished, least_slots, path, pipelined, through_slots
+from tilewright.cost.capacity import fits
+from tilewright.cost.economics import transfer
+from tilewright.cost.roofline import stages
+from tilewright.cost.timeline import Step, finished, handed_on, least_slots, path, pipelined, through_slots
 
 TIMES = st.integers(0, 50)
 
@@ -46,6 +49,58 @@ def test_two_stages_side_by_side() -> None:
         assert found.idle == pytest.approx(3 * 1.01)
     assert (pipelined(100, 20, 20), pipelined(100, 20, 5), pipelined(100, 5, 5)) == (2020, 2005, 505)
     assert (pipelined(8, 2, 1), pipelined(8, 2, 0.5)) == (17, 16.5)
+
+
+def attention(rows: int, slots: int, direct: bool) -> list[list[tuple[float, float]]]:
+    """128 rows of attention in groups: scores, hand-over, softmax, hand-over, values; three units, ticks."""
+    n = d = 128
+
+    def ticks(amount: int, each: int) -> int:
+        return -(-amount // each)
+
+    softmax = ticks(rows * (3 * n - 1), 128) + ticks(rows * (n - 1), 128) + 2 * ticks(rows * n, 16)
+    product, ways = ticks(2 * rows * n * d, 8192), 1 if direct else 2
+    over, back = ways * ticks(rows * n * 4, 128), ways * ticks(rows * n * 2, 128)
+    units = (("matrix", product), ("way", over), ("vector", softmax), ("way", back), ("matrix", product))
+    return handed_on([[Step(unit, t) for unit, t in units]] * (128 // rows), slots)
+
+
+def test_groups_of_rows_from_unit_to_unit() -> None:
+    # table-4.4.3-rowgroups, exp-4-4
+    found = [attention(*one) for one in ((128, 1, False), (32, 1, False), (32, 2, False), (32, 2, True), (32, 4, True))]
+    assert [times[0][2][0] for times in found] == [1536, 384, 384, 256, 256]
+    assert [max(job[-1][1] for job in times) for times in found] == [5118, 5120, 3200, 3008, 3008]
+    assert [least_slots(4, 64, compute, 128) for compute in (128, 64)] == [3, 4]
+    assert [fits(100, 24, 1), fits(100, 16, 1 + 2 * 24)] == [4, 3]
+    with pytest.raises(ValueError, match="one slot or more"):
+        handed_on([], 0)
+
+
+def test_the_units_of_attention() -> None:
+    # 4-1, exp-4-1, inline-4.6.2-cv-interface, inline-4.2.2-softmax-rounds
+    def cycles(m: int, n: int, d: int = 128) -> tuple[float, float, float]:
+        return 4 * m * n * d / 8192, (m * d + 2 * n * d) * 2 / 128, m * n / 16
+
+    matrix, shared, exponential = cycles(128, 128)
+    assert (matrix, shared, exponential) == (1024, 768, 1024)
+    assert [stages(one) for one in ((512, 768, 1024), (512, 768, 512), (512, 384, 512))] == [1024, 768, 512]
+    wide, tall = cycles(128, 256), cycles(256, 128)
+    assert (wide, tall) == ((2048, 1280, 2048), (2048, 1024, 2048))
+    assert [stages((m / 2, s, e / 2)) for m, s, e in (wide, tall)] == [1280, 1024]
+    scores = 128 * 128 * 4
+    budget = matrix * 1e-9
+    assert [ways * scores / budget / 1e9 for ways in (4, 2, 1)] == pytest.approx([256, 128, 64])
+    assert 1e6 * transfer(4 * scores, 94e9) == pytest.approx(2.78876597)
+    assert 2.0**7 == 128  # rounds of a tree over a row
+
+
+def test_one_kernel_that_goes_from_task_to_task() -> None:
+    # inline-5.5.4-persistent
+    project, activate = 1e6 * 2 * 64 * 4096 * 12288 / 503.8e12, 1e6 * 64 * 12288 * 4 / 1792e9
+    coarse = 2 * 5 + 8 * (project + activate)
+    fine = 5 + pipelined(8, project + 0.7, activate + 0.7)
+    assert (coarse, fine, coarse / fine) == pytest.approx((126.34515059, 115.35715059, 1.09525201))
+    assert 5 + through_slots(8, project + 0.7, activate + 0.7, 1).end == pytest.approx(132.54515059)
 
 
 @given(st.integers(1, 12), TIMES, TIMES, st.integers(1, 14), TIMES)

@@ -10,6 +10,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 EXAMPLES = (HERE / "worked_examples.txt").read_text().split()
+# Those that say nothing a compiler could reckon.
+BEYOND = {
+    "inline-5.3.3-measured": "two measured times, and their ratio",
+    "inline-5.4.5-transpose": "two measured times, and their ratio",
+    "inline-5.6.2-shared-kv-reads": "given amounts, and their ratio",
+    "table-4.1.3-hbm": "stacks and pins of memories, of which no cost hangs",
+    "inline-4.2.2-rope": "a sum over the heads of a model, not a kernel's",
+    "own-4.3.3-235b-bytes": "a sum over the layers of a model, not a kernel's",
+    "inline-4.7.3-rom": "a machine whose weights are no memory's, and how many lanes it would want",
+    "inline-4.8.2-workload": "a sum over the layers of a model, not a kernel's",
+}
 TEST = re.compile(r"^def (test_\w+)\(.*?\) -> None:\n    # (.+)\n", re.MULTILINE)
 
 
@@ -31,7 +42,7 @@ def covered() -> dict[str, list[str]]:
 def test_the_table_of_examples() -> None:
     found = covered()
     for example in EXAMPLES:
-        print(f"{example:40} {', '.join(found.get(example, ['not covered: no function yet']))}")
+        print(f"{example:40} {', '.join(found.get(example, [f'not covered: {BEYOND.get(example)}']))}")
     print(f"{len(found)} of {len(EXAMPLES)} examples")
     assert len(EXAMPLES) == len(set(EXAMPLES)) == 124
-    assert len(found) >= 30
+    assert set(EXAMPLES) - set(found) == set(BEYOND)
