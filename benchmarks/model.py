@@ -20,7 +20,7 @@ from typing import Any
 import tilewright as tw
 from model_candidates import Candidate, candidates
 from tilewright.backends.load import load_module
-from tilewright.cost.estimate import estimate
+from tilewright.cost.estimate import Estimate, estimate
 from tilewright.cost.machine import machine
 
 ROUNDS = 3
@@ -91,17 +91,17 @@ def measure(found: list[Candidate], path: str) -> None:
         Path(path).write_text(json.dumps({**head, "date": time.strftime("%Y-%m-%d"), "us": times}, indent=1) + "\n")
 
 
-def reckon(found: list[Candidate], name: str) -> dict[str, dict[str, float]]:
-    """The reckoned times of all candidates, in microseconds."""
+def reckon(found: list[Candidate], name: str) -> dict[str, dict[str, Estimate]]:
+    """The estimates of all candidates."""
     from gpu_kernels import TEXTS
 
     on = machine(name)
-    result: dict[str, dict[str, float]] = {}
+    result: dict[str, dict[str, Estimate]] = {}
     for candidate in found:
         (kernel,) = tw.parse(TEXTS[candidate.kernel].replace("TYPE", "bf16")).values()
         state = tw.gpu_schedule(kernel, candidate.tiles).state
         reckoned = estimate(state.program, state.tree, on, dict(candidate.sizes), candidate.warps)
-        result.setdefault(candidate.case, {})[candidate.name] = reckoned.seconds * 1e6
+        result.setdefault(candidate.case, {})[candidate.name] = reckoned
     return result
 
 
@@ -118,18 +118,20 @@ def _sign(x: float) -> int:
     return (x > 0) - (x < 0)
 
 
-def compare(found: list[Candidate], measured: dict[str, Any], reckoned: dict[str, dict[str, float]]) -> dict[str, Any]:
+def compare(
+    found: list[Candidate], measured: dict[str, Any], reckoned: dict[str, dict[str, Estimate]]
+) -> dict[str, Any]:
     """A line for each case, and what it holds."""
     result: dict[str, Any] = {}
     for case in dict.fromkeys(c.case for c in found):
         times = {n: t for n, t in measured["us"].get(case, {}).items() if isinstance(t, float)}
         names = [n for n in reckoned[case] if n in times]
-        ranked = sorted(names, key=lambda n: reckoned[case][n])
+        ranked = sorted(names, key=lambda n: reckoned[case][n].place)
         best = min(times.values())
         largest = max((c for c in found if c.case == case and c.name in times), key=_largest)
         result[case] = {
             "candidates": len(names),
-            "tau": tau([reckoned[case][n] for n in names], [times[n] for n in names]),
+            "tau": tau([reckoned[case][n].seconds for n in names], [times[n] for n in names]),
             "first": times[ranked[0]] / best - 1,
             "of five": min(times[n] for n in ranked[:5]) / best - 1,
             "random": statistics.mean(times.values()) / best - 1,

@@ -7,18 +7,16 @@ units wait for one another inside a program, unless several programs are residen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
-from ..compiler.ir.codegen import Bounds
-from ..compiler.ir.tree import Alloc, Loop, leaves, loops
-from ..passes.footprint import extents
+from ..compiler.ir.dtype import DTYPES
+from ..compiler.ir.tree import loops
 from .capacity import Residency, reached, residency
-from .count import count as counted
 from .count import most, number
+from .held import held, waits
 from .launches import Waves, launches, order, waves
 from .reuse import Reads, from_memory, panels
 from .traffic import moved
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
 
     from ..compiler.ir.program import Program
     from ..compiler.ir.tree import Node
+    from .held import Held
     from .launches import Launch
     from .machine import Machine
     from .traffic import Moved
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
 
 # What a thread holds beside the sums: addresses, counters, operands.
 REGISTERS = 48
+MOST_REGISTERS = 255
+# From how many reads of each element on a tensor is taken to be in the cache.
+OFTEN = 8
 # What a warp computes of addresses and masks for a program, in instructions: read off transpositions in small tiles.
 ADDRESSES = 110
 
@@ -51,10 +53,25 @@ class Resource:
     text: str
 
 
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipelined loop of a program, in seconds: how long an iteration's blocks are on their way (*transfer*, and
+    *settle* until they can be used) and in use (*compute*); *slots*: for how many iterations there is room; *seconds*:
+    of all that a multiprocessor runs of it."""
+
+    transfer: float
+    settle: float
+    compute: float
+    slots: int
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class LaunchTime:
     """A launch: its waves, how many of its programs a multiprocessor holds, what it asks of each resource, how long it
-    takes, and the resource that this is by; *memory*: the bytes that memory gives or takes of each tensor."""
+    takes, and the resource that this is by; *memory*: the bytes that memory gives or takes of each tensor; *asked*:
+    those that programs ask for, with what of their blocks lies beyond an edge; *flops*: additions and multiplications.
+    """
 
     number: int
     waves: Waves
@@ -63,13 +80,21 @@ class LaunchTime:
     seconds: float
     binds: str
     memory: Mapping[str, float]
+    asked: float
+    flops: int
+    pipelines: tuple[Pipeline, ...]
     moved: tuple[Moved, ...]
+
+    def at(self, resource: str) -> float:
+        """The seconds that a resource takes alone; 0 where it is not asked for."""
+        return next((r.seconds for r in self.resources if r.name == resource), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A schedule on a machine at some sizes."""
 
+    program: Program
     machine: Machine
     sizes: Mapping[str, int]
     launches: tuple[LaunchTime, ...]
@@ -78,6 +103,14 @@ class Estimate:
     def seconds(self) -> float:
         """All launches, one after the other."""
         return sum(launch.seconds for launch in self.launches)
+
+    @property
+    def place(self) -> tuple[float, int, float]:
+        """What comes first: a shorter time, to three digits; of equal ones more warps at once, which hide what the
+        model does not know, and then whatever asks less of all resources."""
+        warps = min((launch.residency.warps or 0 for launch in self.launches), default=0)
+        asked = sum(r.seconds for launch in self.launches for r in launch.resources)
+        return float(f"{self.seconds:.2e}"), -warps, asked
 
 
 def estimate(
@@ -96,7 +129,7 @@ def estimate(
         own = tuple(w for w in works if w.launch == launch.number)
         if launch.count(program, sizes):
             found.append(_launch_time(program, launch, machine, sizes, mine, own, warps))
-    return Estimate(machine, sizes, tuple(found))
+    return Estimate(program, machine, sizes, tuple(found))
 
 
 def _launch_time(
@@ -108,40 +141,83 @@ def _launch_time(
     own: tuple[Work, ...],
     warps: int | None,
 ) -> LaunchTime:
-    tile = _tile(program, launch)
+    tile = held(program, launch)
     matrix = any(w.matrix for w in own)
-    count = warps or (8 if matrix else min(16, max(1, tile.lanes // 256)))
-    # One pipelined loop after the other has the room.
-    shared = max((size * stages for size, stages in tile.loaded), default=0)
-    held = residency(machine, 32 * count, shared, min(255, REGISTERS + tile.sums // (32 * count)))
+    product = max((w.tile[0] * w.tile[1] for w in own if w.tile), default=0)
+    count = warps or (min(8, max(4, product // 1024)) if matrix else min(16, max(1, tile.lanes // 256)))
+    threads = 32 * count
+    # What is kept beside a product is made of its sums when they are done.
+    registers = REGISTERS + (max(tile.sums, product) if matrix else tile.sums + tile.kept) // threads
+    room = residency(machine, threads, tile.shared, min(MOST_REGISTERS, registers))
+    if launch.persistent:
+        room = replace(room, blocks=min(1, room.blocks))  # no more programs are started than there are multiprocessors
     units = int(machine.figure("multiprocessors").value)
     programs = launch.count(program, sizes)
-    filled = waves(programs, units * max(1, held.blocks))
+    filled = waves(programs, units * max(1, room.blocks))
     # However many programs a multiprocessor holds, what it computes is shared by those that it gets.
-    busy = waves(programs, units).busy
-    parts = list(_computing(machine, own, sizes, units, busy))
-    parts.append(_addresses(machine, launch, programs, count, units, busy))
-    waiting = _waiting(program, launch, machine, sizes, programs) * filled.waves
-    together = held.blocks > 1 or any(loop.roles is not None for loop in loops((launch.node,)))
-    computing = (max if together else sum)(r.seconds for r in parts)
+    shared = waves(programs, units)
+    parts = list(_computing(machine, own, sizes, units, shared.busy))
+    parts.append(_addresses(machine, launch, programs, count, units, shared.busy))
+    waiting = _waiting(program, launch, machine, sizes, mine) * filled.waves
+    # Two programs do two things at once, and so do the parts of one from tile to tile; the first or last is alone.
+    together = room.blocks > 1 or any(loop.roles is not None for loop in loops((launch.node,)))
+    longest = max(r.seconds for r in parts)
+    computing = longest + (sum(r.seconds for r in parts) - longest) / (shared.waves if together else 1)
+    alone = computing / max(1, min(room.blocks, shared.waves)) + waiting
     memory = _memory(program, launch, sizes, mine, filled.slots, machine)
     granule = machine.figure("memory_granule").value
     given = sum(memory[_key(m)] * _stretched(program, launch, m, granule) for m in mine)
-    active = min(programs, filled.slots)
-    under_way = active * _under_way(tile, 32 * count)
-    latency = machine.figure("round_trip" if tile.loaded else "memory_latency").value
-    bandwidth = reached(machine.figure("memory_bandwidth").value, latency, under_way)
-    asked = sum(m.asked.at(sizes) for m in mine)
-    parts.append(Resource("memory", given / bandwidth, f"{given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"))
-    share = machine.figure("cache_bandwidth").value * min(1, programs / units)
-    cache = reached(share, machine.figure("cache_latency").value, under_way)
-    parts.append(Resource("cache", asked / cache, f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s"))
-    parts.append(Resource("waiting", waiting, "iterations that each wait for what they read"))
-    moving = max(parts[-3:-1], key=lambda r: r.seconds)
-    longest = max((*parts[:-3], parts[-1]), key=lambda r: r.seconds)
-    binds = moving if moving.seconds > computing + waiting else longest
-    seconds = max(computing + waiting, moving.seconds) + machine.figure("launch").value
-    return LaunchTime(launch.number, filled, held, tuple(parts), seconds, binds.name, memory, mine)
+    under_way = min(programs, filled.slots) * tile.under_way(threads)
+    far, near = (machine.figure(n).value for n in ("memory_latency", "cache_latency"))
+    if tile.loaded:
+        far = near = machine.figure("round_trip").value
+    bandwidth = reached(machine.figure("memory_bandwidth").value, far, under_way)
+    spilled = 8 * max(0, registers - MOST_REGISTERS) * threads * programs
+    asked = sum(m.asked.at(sizes) for m in mine) + spilled
+    share = min(1, programs / units)
+    cache = reached(share * machine.figure("cache_bandwidth").value, near, under_way)
+    edges = _beyond(tile, mine, sizes)
+    moving = [
+        Resource("memory", given / bandwidth, f"{given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
+        Resource("cache", asked / cache, f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s"),
+    ]
+    if edges:
+        rate = share * machine.figure("edge_bandwidth").value
+        moving.append(Resource("edges", edges / rate, f"{edges / 2**20:,.1f} MiB of blocks beyond an edge"))
+    banked = _shared(own, sizes, count)
+    if banked:
+        width = machine.figure("shared_memory_width").value
+        rate = units * width * machine.figure("sustained_clock").value * shared.busy
+        text = f"{banked / 2**20:,.1f} MiB in and out at {rate / 1e9:,.0f} GB/s"
+        moving.append(Resource("shared memory", banked / rate, text))
+    waited = Resource("waiting", waiting, "iterations that each wait for what they read")
+    slowest = max(moving, key=lambda r: r.seconds)
+    busy = max(computing, alone)
+    binds = slowest if slowest.seconds > busy else max((*parts, waited), key=lambda r: r.seconds)
+    seconds = max(busy, slowest.seconds) + machine.figure("launch").value
+    resources = (*parts, *moving, waited)
+    flops = sum(w.flops * w.times.at(sizes) for w in own)
+    product_seconds = sum(r.seconds for r in parts if r.name == "matrix units")
+    loops_ = tuple(_pipelines(tile, sizes, programs, shared.waves, cache / units, near, product_seconds))
+    asked += edges - spilled
+    return LaunchTime(launch.number, filled, room, resources, seconds, binds.name, memory, asked, flops, loops_, mine)
+
+
+def _pipelines(
+    tile: Held, sizes: Mapping[str, int], programs: int, turns: int, rate: float, latency: float, product: float
+) -> Iterator[Pipeline]:
+    """The pipelined loops of a program. *turns*: programs that a multiprocessor runs; *rate*: bytes a second that it is
+    given; *latency*: from the asking to the use; *product*: seconds of all products."""
+    for one in tile.loaded:
+        if one.times is None:
+            continue
+        runs = number(one.times, sizes) / programs * turns
+        if not runs:
+            continue
+        transfer = one.size / rate
+        yield Pipeline(
+            transfer, max(0.0, latency - transfer), product / runs, one.stages, runs * max(transfer, product / runs)
+        )
 
 
 def _computing(
@@ -168,78 +244,38 @@ def _vector(name: str, machine: Machine, instructions: float, units: int, busy: 
     return Resource(name, instructions / rate / busy, f"{instructions / 1e9:,.2f} G instructions of a lane")
 
 
-def _waiting(program: Program, launch: Launch, machine: Machine, sizes: Mapping[str, int], programs: int) -> float:
-    """Seconds that a program waits in loops whose loads no pipeline runs ahead: one latency an iteration."""
-    trips = 0.0
-    grid = {loop.index for loop in launch.grid}
-    for loop in loops((launch.node,)):
-        if loop.index in grid or loop.kind != "serial" or loop.stages > 1:
-            continue
-        points: isl.Set | None = None
-        for leaf in leaves(loop.body):
-            place = leaf.indices.index(loop.index)
-            own = leaf.domain.project_out(isl.dim_type.set, place + 1, len(leaf.indices) - place - 1)
-            own = own.reset_tuple_id()
-            points = own if points is None else points.union(own).coalesce()
-        formula = counted(points) if points is not None else None
-        trips += number(formula, sizes) / programs if formula is not None else 0
-    return trips * machine.figure("memory_latency").value
+def _waiting(
+    program: Program, launch: Launch, machine: Machine, sizes: Mapping[str, int], mine: Sequence[Moved]
+) -> float:
+    """Seconds that a program waits in loops whose loads no pipeline runs ahead."""
+    slow, fast = (machine.figure(name).value for name in ("memory_latency", "cache_latency"))
+    often = {m.tensor for m in mine if m.kind == "read" and m.asked.at(sizes) >= OFTEN * m.there.at(sizes)}
+    return sum(times * (fast if again else slow) for times, again in waits(program, launch, sizes, often))
 
 
-@dataclass(frozen=True)
-class _Tile:
-    """The tiles of a program. *lanes*: of the largest; *sums*: of all accumulators; *loaded*: for each pipelined loop
-    the bytes that an iteration loads, and how many versions of them there are."""
-
-    lanes: int
-    sums: int
-    loaded: tuple[tuple[int, int], ...]
-
-
-def _tile(program: Program, launch: Launch) -> _Tile:
-    lanes, sums = 1, 0
-    loaded: dict[tuple[tuple[str, ...], int], int] = {}
-    bounds = Bounds(program)
-    for leaf in leaves((launch.node,)):
-        blocks = [
-            leaf.indices.index(loop.index)
-            for loop in loops((launch.node,))
-            if loop.kind == "block" and loop.index in leaf.indices
-        ]
-        sides = [most(leaf.domain, place) for place in blocks]
-        lanes = max(lanes, prod(n for n in sides if n))
-    for alloc, around, stages in _buffers((launch.node,), (), 1):
-        known = bounds.start()
-        counts = extents(program, alloc.body, alloc.tensor, around, known) or []
-        if not all(c.isdigit() for c in counts):
-            continue
-        size = prod(int(c) for c in counts)
-        tensor = program.tensors[alloc.tensor]
-        if stages > 1:
-            loaded[around, stages] = loaded.get((around, stages), 0) + size * tensor.dtype.bits // 8
-        elif tensor.role == "accumulator":
-            sums += size * tensor.dtype.bits // 32
-    return _Tile(lanes, sums, tuple((size, stages) for (_, stages), size in loaded.items()))
+def _shared(own: Sequence[Work], sizes: Mapping[str, int], warps: int) -> float:
+    """Bytes that go into shared memory and out of it for products: each group of four warps reads the factors of its
+    part of a tile, which is 64 rows high."""
+    total = 0.0
+    for one in own:
+        if one.matrix and one.tile and one.lanes is not None:
+            rows, columns, depth = one.tile
+            high = max(1, min(warps // 4, rows // 64))
+            wide = max(1, warps // 4 // high)
+            elements = rows * depth * (1 + wide) + depth * columns * (1 + high)
+            width = DTYPES[one.matrix[0]].bits // 8
+            total += width * elements * number(one.lanes, sizes) / (rows * columns * depth)
+    return total
 
 
-def _buffers(
-    nodes: Sequence[Node], around: tuple[str, ...], stages: int
-) -> Iterator[tuple[Alloc, tuple[str, ...], int]]:
-    for node in nodes:
-        match node:
-            case Alloc():
-                yield node, around, stages
-                yield from _buffers(node.body, around, stages)
-            case Loop():
-                yield from _buffers(node.body, (*around, node.index), node.stages)
-            case _:
-                pass
-
-
-def _under_way(tile: _Tile, threads: int) -> float:
-    """The bytes that a program has under way: the tiles that are loaded ahead, or 16 bytes for each thread."""
-    ahead = max((size * (stages - 1) for size, stages in tile.loaded), default=0)
-    return max(ahead, 16 * threads * 2)
+def _beyond(tile: Held, mine: Sequence[Moved], sizes: Mapping[str, int]) -> float:
+    """Bytes of loaded blocks that lie beyond an edge, where there is nothing to load."""
+    total = 0.0
+    for one in tile.loaded:
+        if one.times is not None:
+            asked = sum(m.asked.at(sizes) for m in mine if m.kind == "read" and m.tensor in one.tensors)
+            total += max(0.0, one.size * number(one.times, sizes) - asked)
+    return total
 
 
 def _memory(

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ..compiler.ir.dtype import DTYPES
-from ..compiler.ir.elementary import SEQUENCES, sequence
-from ..compiler.ir.expr import Binary, Call, Cast, Compare, Logic, Partial, Select, Unary, postorder
+from ..compiler.ir.dtype import DTYPES, F32
+from ..compiler.ir.elementary import NONPOSITIVE, SEQUENCES, sequence
+from ..compiler.ir.expr import Binary, Call, Cast, Compare, Index, Logic, Partial, Select, Unary, children, postorder
 from ..compiler.ir.tree import instance_map, placed
 from ..passes.groups import contraction
+from ..passes.ranges import Ranges
 from .count import count, most
 from .traffic import Amount
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import sympy
 
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
     from ..compiler.ir.tree import Node, Placed
 
 # Instructions of a lane for an operation on f32, where they are more than one, as Triton compiles them for sm_90.
-INSTRUCTIONS = {"/": 11, "sqrt": 9, "//": 20, "%": 20, "min": 1, "max": 1}
+INSTRUCTIONS = {"/": 11, "reciprocal": 5, "sqrt": 9, "//": 20, "%": 20}
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
     """What one statement of a launch does. *times*: how often it runs; *flops*: additions and multiplications of a run;
     *instructions*: of a vector lane, for a run; *matrix*: the types of the factors and of the sum, where matrix units
-    carry it out (None: vector units do); *lanes*: how often it would run if every tile were full."""
+    carry it out (None: vector units do); *lanes*: how often it would run if every tile were full; *tile*: the rows,
+    columns and terms of such a tile. What is the same for
+    several lanes of a tile, and computed once for them, has entries of its own, of no flops."""
 
     launch: int
     statement: str
@@ -41,20 +45,46 @@ class Work:
     instructions: int
     matrix: tuple[str, str] | None = None
     lanes: sympy.Expr | None = None
+    tile: tuple[int, int, int] | None = None
 
 
 def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
     """What each leaf does, in their order."""
     found: list[Work] = []
+    ranges = Ranges(program)
     for item in placed(tree):
         statement = program.statement(item.leaf.statement)
         points = instance_map(program, item.leaf).wrap().flatten()
         times = Amount(count(points), (points,), 1, program.sizes)
-        flops, instructions = _weights(statement.value)
         matrix = _matrix(program, statement, item)
         lanes = _full(item) if matrix else None
-        found.append(Work(item.places[0], statement.name, times, flops, instructions, matrix, lanes))
+        tile = _sides(program, statement, item) if matrix else None
+        every = _axes(item)
+        weights = _weights(statement.value, ranges, item, statement, every)
+        flops = _flops(statement.value)
+        found.append(Work(item.places[0], statement.name, times, flops, weights.pop(every, 0), matrix, lanes, tile))
+        if matrix:
+            continue  # vector units have no part in it
+        for own, instructions in weights.items():
+            fewer = _fewer(program, item, every - own)
+            found.append(Work(item.places[0], statement.name, fewer, 0, instructions))
     return tuple(found)
+
+
+def _axes(item: Placed) -> frozenset[str]:
+    """The block loops around a leaf that have more than one lane."""
+    domain = item.leaf.domain
+    blocks = ((place, loop.index) for place, loop in enumerate(item.loops) if loop.kind == "block")
+    return frozenset(index for place, index in blocks if most(domain, place) != 1)
+
+
+def _fewer(program: Program, item: Placed, dropped: frozenset[str]) -> Amount:
+    """How often a leaf runs, the lanes of some axes together counted once."""
+    points = item.leaf.domain.reset_tuple_id()
+    for place in reversed(range(len(item.loops))):
+        if item.loops[place].index in dropped:
+            points = points.project_out(isl.dim_type.set, place, 1)
+    return Amount(count(points), (points,), 1, program.sizes)
 
 
 def _full(item: Placed) -> sympy.Expr | None:
@@ -66,6 +96,19 @@ def _full(item: Placed) -> sympy.Expr | None:
             domain = domain.project_out(isl.dim_type.set, place, 1)
     tiles = count(domain)
     return None if tiles is None else sides * tiles
+
+
+def _sides(program: Program, statement: Statement, item: Placed) -> tuple[int, int, int]:
+    """The lanes of a product along its rows, its columns, and what it sums over."""
+    product = contraction(program, program.stage(statement.stage))
+    assert product is not None
+    instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+    found: list[int] = []
+    for side in (product.rows, product.columns, product.summed):
+        names = {n for index in side for n in instance[index].names()}
+        places = [k for k, loop in enumerate(item.loops) if loop.kind == "block" and loop.index in names]
+        found.append(prod(most(item.leaf.domain, place) or 1 for place in places))
+    return found[0], found[1], found[2]
 
 
 def _matrix(program: Program, statement: Statement, item: Placed) -> tuple[str, str] | None:
@@ -83,32 +126,63 @@ def _matrix(program: Program, statement: Statement, item: Placed) -> tuple[str, 
     return min(factors, key=lambda n: -DTYPES[n].bits), program.tensors[statement.tensor].dtype.name
 
 
-def _weights(value: Expr) -> tuple[int, int]:
-    """The additions and multiplications of an expression, and the instructions of a lane for it."""
-    flops = instructions = 0
+def _flops(value: Expr) -> int:
+    """The additions and multiplications of an expression."""
+    total = 0
     for node in postorder(value):
         match node:
-            case Binary() if node.op in ("+", "-", "*", "/"):
-                flops += node.dtype.is_float
-                instructions += INSTRUCTIONS.get(node.op, 1) if node.dtype.is_float else 1
-            case Binary():
-                instructions += INSTRUCTIONS.get(node.op, 1)
-            case Unary():
-                instructions += INSTRUCTIONS.get(node.op, 1)
+            case Binary(op="+" | "-" | "*" | "/"):
+                total += node.dtype.is_float
             case Call(function="fma"):
-                flops, instructions = flops + 2, instructions + 1
-            case Call():
-                instructions += _called(node)
-            case Cast() | Compare() | Logic() | Select():
-                instructions += 1
+                total += 2
             case Partial():
-                flops, instructions = flops + node.count - 1, instructions + node.count - 1
+                total += node.count - 1
             case _:
                 pass
-    return flops, instructions
+    return total
 
 
-def _called(node: Call) -> int:
-    """The operations of the sequence that defines an elementary function."""
+def _weights(
+    value: Expr, ranges: Ranges, item: Placed, statement: Statement, axes: frozenset[str]
+) -> dict[frozenset[str], int]:
+    """The instructions of a lane for an expression, by the axes whose lanes compute something of their own."""
+    instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+    on: dict[int, frozenset[str]] = {}
+    found: dict[frozenset[str], int] = {}
+    for node in postorder(value):
+        places = node.affine.names() if isinstance(node, Index) else ()
+        own = {n for name in places if name in instance for n in instance[name].names()}
+        on[id(node)] = frozenset(own & axes).union(*(on[id(child)] for child in children(node)))
+        cost = _instructions(node, ranges, {id(c): on[id(c)] for c in children(node)})
+        if cost:
+            found[on[id(node)]] = found.get(on[id(node)], 0) + cost
+    return found
+
+
+def _instructions(node: Expr, ranges: Ranges, on: Mapping[int, frozenset[str]]) -> int:
+    """The instructions of a lane for one operation. *on*: the axes that its operands differ along."""
+    match node:
+        case Binary(op="/") if node.dtype.is_float and not on[id(node.right)] and ranges.within_one(node.left):
+            return INSTRUCTIONS["reciprocal"]
+        case Binary(op="+" | "-" | "*"):
+            return 1
+        case Binary() | Unary():
+            return INSTRUCTIONS.get(node.op, 1)
+        case Call(function="fma"):
+            return 1
+        case Call():
+            return _called(node, ranges)
+        case Cast() | Compare() | Logic() | Select():
+            return 1
+        case Partial():
+            return node.count - 1
+        case _:
+            return 0
+
+
+def _called(node: Call, ranges: Ranges) -> int:
+    """The operations of the sequence that defines an elementary function, or of a shorter one."""
     key = (node.function, node.dtype.wide.name)
+    if key in SEQUENCES and node.dtype.wide == F32 and ranges.nonpositive(node.arguments[0]):
+        return sequence(NONPOSITIVE.get(node.function, node.function), F32).cost
     return sequence(node.function, node.dtype.wide).cost if key in SEQUENCES else INSTRUCTIONS["/"]

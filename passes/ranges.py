@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 # Functions that are increasing and positive, and 1 at 0.
 EXPONENTIALS = ("exp", "exp2")
-# What has the same bits wherever it is computed, whatever is permitted there.
+# What has the same bits wherever it is computed, whatever is permitted there: of operations, `approx` is used for calls
+# only, and a contracted product is a call.
 EXACT = (Const, Index, Scalar, Read, Unary, Binary, Compare, Logic, Select, Cast)
 
 
@@ -173,6 +174,7 @@ def _bare(node: Expr) -> Expr:
 
 
 def _own(node: Expr) -> Mapping[str, object]:
-    """What an operation is beside its operands."""
+    """What an operation is beside its operands; constants as text, for which 0.0 is not -0.0."""
     skipped = ("span", "guard", "affine")
-    return {n: v for n, v in vars(node).items() if n not in skipped and not isinstance(v, (Expr, tuple))}
+    own = {n: v for n, v in vars(node).items() if n not in skipped and not isinstance(v, (Expr, tuple))}
+    return own | {n: repr(v) for n, v in own.items() if isinstance(v, float)}

@@ -37,6 +37,8 @@ BELOW = {
     "exp(X[r, C - 1 - c] - m[r])": True,
 }
 
+DIVIDED = {"0.0": True, "-0.0": False, "1.0": False}
+
 MAXIMA = {
     "max(c) X[r, c]": True,
     "max(c in 0..C) X[r, C - 1 - c]": False,  # the same numbers, but it would take an inverse to see it
@@ -135,3 +137,12 @@ def test_it_is_seen_through_copies_and_after_inlining() -> None:
 def test_a_recurrence_is_not_followed_for_ever() -> None:
     program = parsed("kernel f(N: size) -> (Y: f32[N]) where N >= 1 { Y[0] = 1\n Y[i in 1..N] = Y[i - 1] * Y[i - 1] }")
     assert not Ranges(program).within_one(program.stages[-1].value)
+
+
+@pytest.mark.parametrize("divisor", DIVIDED)
+def test_zeros_of_two_signs_are_two_numbers(divisor: str) -> None:
+    text = SOFTMAX.replace("max(c) f32(X[r, c])", "max(c) (X[r, c] / 0.0)").replace(
+        "VALUE", f"exp(X[r, c] / {divisor} - m[r])"
+    )
+    program = parsed(text)
+    assert Ranges(program).nonpositive(calls(program)[0].arguments[0]) == DIVIDED[divisor]
