@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..cost.estimate import Estimate, estimate
@@ -38,7 +39,7 @@ def rank(
 
     *candidates*: schedules of the kernel, or traces of some as JSON, by names of one's own. What is illegal, is
     no trace or schedules another kernel is dropped, then what does not fit on a multiprocessor; the others are ordered
-    by `cost.estimate`.
+    by `Estimate.place`.
 
     Raises:
         MachineError: there is no such machine, or its file lacks a figure that is needed.
@@ -63,4 +64,4 @@ def rank(
             found.append(Ranked(name, None, f"a multiprocessor has too little of {what} for one program"))
             continue
         found.append(Ranked(name, reckoned))
-    return tuple(sorted(found, key=lambda r: r.seconds))
+    return tuple(sorted(found, key=lambda r: r.estimate.place if r.estimate is not None else (inf, 0, 0.0)))

@@ -10,10 +10,10 @@ heuristic does without it.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Call, postorder
+from ..compiler.ir.expr import Call, Index, postorder
+from ..compiler.ir.quasiaffine import Affine
 from .groups import (
     Contraction,
     Group,
@@ -31,20 +31,22 @@ from .parts import in_parts
 from .recipe import SQUARE, attempt, block_all, summed_in_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ..compiler.ir.expr import Read
     from ..compiler.ir.program import Program, Stage
     from .recipe import Sizes, Steps
 
 
-def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None:
+def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True, apart: frozenset[str] = frozenset()) -> None:
     """Take the steps. What no recipe fits stays as it is: one program runs it, element by element.
 
-    *contracts*: whether contractions get tiles of rows and columns, for matrix units.
+    *contracts*: whether contractions get tiles of rows and columns, for matrix units; *apart*: equations that have a
+    launch of their own, whoever reads them.
     """
-    _inline(steps, sizes)
+    _inline(steps, sizes, apart)
     program = steps.state.program
-    waiting = groups(program)
+    waiting = groups(program, apart)
     while waiting:
         group = waiting.pop(0)
         found = [c for n in (*group.members, group.root) if (c := contraction(program, program.stage(n)))]
@@ -53,7 +55,7 @@ def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True) -> None
         if contracts and found and attempt(steps, _contractions, steps, group, found, sizes):
             continue
         together = [group]
-        while waiting and _joins(program, together, waiting[0]):
+        while waiting and not {waiting[0].root, group.root} & apart and _joins(program, together, waiting[0]):
             together.append(waiting.pop(0))
         if len(together) > 1 and attempt(steps, _rows_together, steps, together, sizes):
             continue
@@ -70,20 +72,20 @@ def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
     )
 
 
-def _inline(steps: Steps, sizes: Sizes) -> None:
+def _inline(steps: Steps, sizes: Sizes, apart: frozenset[str]) -> None:
     """Write the elementwise equations into their readers, but for what a contraction multiplies, and functions of a row
     that stays where it is."""
     program = steps.state.program
     factors = multiplied(program)
     kept: list[str] = []
     for stage in program.stages:
-        if stage.tensor in (*program.outputs, *factors) or reductions(stage):
+        if stage.tensor in (*program.outputs, *factors) or reductions(stage) or stage.name in apart:
             continue
         if _costs_more(program, stage, sizes):
             kept.append(stage.name)
         else:
             attempt(steps, steps.inline, stage.name)
-    within = {name for group in groups(steps.state.program) for name in group.members}
+    within = {name for group in groups(steps.state.program, apart) for name in group.members}
     for name in kept:
         if name not in within:
             attempt(steps, steps.inline, name)
@@ -225,19 +227,49 @@ def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, order
             serial += [*along[:-1], outer]
     copies: list[str] = []
     if grid and len(serial) == len(grid):
-        for tensor in _read_again(program, group):
+        for tensor in _read_again(program, group, shared):
             attempt(steps, lambda t: copies.append(steps.cache_read(t, grid[-1])), tensor)
     for name in (*copies, *group.members, group.root):
         block_all(steps, name, serial)
     return grid
 
 
-def _read_again(program: Program, group: Group) -> list[str]:
-    """The tensors in memory that several equations of a group read."""
-    stages = [program.stage(name) for name in (*group.members, group.root)]
-    own = {stage.tensor for stage in stages}
-    counts = Counter(tensor for stage in stages for tensor in {read.tensor for read in reads(stage.value)} - own)
-    return [tensor for tensor in program.tensors if counts[tensor] > 1]
+def _read_again(program: Program, group: Group, rows: Sequence[str]) -> list[str]:
+    """The tensors in memory that several equations of a group read, each of them the elements of its own row alone.
+
+    *rows*: the root's indices that say which row it is.
+    """
+    of = dimensions(program, group)
+    own = {program.stage(name).tensor for name in (*group.members, group.root)}
+    found: dict[str, list[tuple[str, frozenset[tuple[int, str]] | None]]] = {}
+    for name in (*group.members, group.root):
+        inner = {r.index for node in reductions(program.stage(name)) for r in node.ranges}
+        for read in reads(program.stage(name).value):
+            found.setdefault(read.tensor, []).append((name, _row(read, of[name], inner, rows)))
+    return [
+        tensor
+        for tensor, seen in found.items()
+        if tensor not in own and len({n for n, _ in seen}) > 1 and len({r for _, r in seen}) == 1 and seen[0][1]
+    ]
+
+
+def _row(
+    read: Read, of: Mapping[str, frozenset[str]], inner: set[str], rows: Sequence[str]
+) -> frozenset[tuple[int, str]] | None:
+    """At which places of a read which row of the root stands, if all that it reads is of that row; None otherwise."""
+    found: set[tuple[int, str]] = set()
+    for place, position in enumerate(read.subscripts):
+        if not isinstance(position, Index) or read.fill is not None:
+            return None
+        names = list(position.affine.names())
+        if len(names) != 1 or position.affine != Affine.name(names[0]):
+            return None
+        decided = frozenset() if names[0] in inner else of.get(names[0], frozenset())
+        if decided & set(rows):
+            if len(decided) > 1:
+                return None
+            found |= {(place, index) for index in decided}
+    return frozenset(found) if {index for _, index in found} == set(rows) else None
 
 
 def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) -> None:

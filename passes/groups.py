@@ -9,7 +9,7 @@ from ..compiler.ir.expr import Allow, Binary, Cast, Expr, Index, Read, Reduce, p
 from ..compiler.ir.program import stages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from ..compiler.ir.program import Program, Stage
 
@@ -36,8 +36,9 @@ class Contraction:
     padded: frozenset[str]
 
 
-def groups(program: Program) -> list[Group]:
-    """The groups, in the order of their roots. What a contraction multiplies is in memory before."""
+def groups(program: Program, apart: Collection[str] = ()) -> list[Group]:
+    """The groups, in the order of their roots. What a contraction multiplies is in memory before, and so are the
+    equations *apart*."""
     readers: dict[str, list[str]] = {}
     factors = multiplied(program)
     several = {s.tensor for s in program.stages if sum(o.tensor == s.tensor for o in program.stages) > 1}
@@ -47,7 +48,7 @@ def groups(program: Program) -> list[Group]:
     root_of: dict[str, str] = {}
     for stage in reversed(_in_order(program)):
         inside = {root_of.get(name) for name in readers.get(stage.tensor, [])}
-        own = stage.tensor in program.outputs or stage.tensor in factors or stage.tensor in several
+        own = stage.tensor in (*program.outputs, *factors, *several) or stage.name in apart
         recurrent = stage.tensor in _reads(stage)
         if own or recurrent or len(inside) != 1 or None in inside:
             root_of[stage.name] = stage.name

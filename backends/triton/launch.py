@@ -237,12 +237,12 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 64, 4 warps at least; of
-    a long row that is reduced up to 32, which wait less for each other. Measured on an H200."""
+    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 32 and between 4 and 8
+    warps; of a long row that is reduced up to 32, which wait less for each other. Measured on an H200."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
     if products:
-        return min(8, max(4, lanes // 2048))
+        return min(8, max(4, lanes // (32 * 32)))
     most = max(8, lanes // (32 * 32)) if any(isinstance(v, Reduce) for v in values) else 16
     return min(16, most, max(1, lanes // (32 * 8)))

@@ -53,3 +53,17 @@ def write_text(path: str, text: str) -> None:
             file.write(text)
     except OSError as error:
         raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def numbers(kernel: Kernel, words: tuple[str, ...]) -> dict[str, int]:
+    """All sizes of a kernel as numbers, from words such as M=1024 that follow --size."""
+    known = kernel.program.sizes
+    found: dict[str, int] = {}
+    for name, text in pairs("--size", words, known).items():
+        if not text.isdigit() or int(text) < 1:
+            raise click.UsageError(f"--size {name} takes a whole number of at least 1, not '{text}'")
+        found[name] = int(text)
+    missing = [n for n in known if n not in found]
+    if missing:
+        raise click.UsageError(f"what it costs hangs on {', '.join(missing)}: --size {missing[0]}=..")
+    return found

@@ -12,15 +12,15 @@ from ...cost.estimate import estimate
 from ...cost.explain import bytes_text, explanation, record
 from ...cost.machine import machine as machine_of
 from ...passes.refusal import IllegalTransformError
-from ..automatic import gpu_schedule
+from ..automatic import gpu_schedule, partitions
 from ..ranking import Ranked, rank
-from .common import pairs, read_kernel
+from .common import numbers, read_kernel
 from .schedules import scheduled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..kernel import Kernel
+    from ...cost.estimate import Estimate
     from ..schedule import Schedule
 
 SIZE = click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="The sizes; all of them.")
@@ -35,6 +35,7 @@ KERNEL = click.option("--kernel", "chosen", help="The kernel, if FILE holds seve
 @MACHINE
 @SIZE
 @click.option("--warps", type=click.IntRange(1, 32), help="Warps of a program; without it by its tiles.")
+@click.option("--plot", help="Draw it too: a file for pictures, such as costs.png.")
 @click.option("--json", "as_json", is_flag=True, help="Print it for tools.")
 def explain(
     file: str,
@@ -43,12 +44,19 @@ def explain(
     name: str,
     sizes: tuple[str, ...],
     warps: int | None,
+    plot: str | None,
     as_json: bool,
 ) -> None:
-    """Say what a schedule of a kernel in FILE costs on a machine, and why."""
+    """Say what a schedule of a kernel in FILE costs on a machine, and why.
+
+    Without a schedule it is the default for a GPU, with the tiles that are reckoned best for the sizes.
+    """
     kernel = read_kernel(file, chosen)
-    schedule = scheduled(kernel, script) if script is not None else gpu_schedule(kernel)
-    found = estimate(schedule.state.program, schedule.state.tree, machine_of(name), _sizes(kernel, sizes), warps)
+    at = numbers(kernel, sizes)
+    schedule = scheduled(kernel, script) if script is not None else gpu_schedule(kernel, at=at, machine=name)
+    found = estimate(schedule.state.program, schedule.state.tree, machine_of(name), at, warps)
+    if plot is not None:
+        _draw(found, plot)
     if as_json:
         click.echo(json.dumps(record(found), indent=2))
         return
@@ -56,15 +64,34 @@ def explain(
         click.echo(line)
 
 
+def _draw(found: Estimate, path: str) -> None:
+    from ...cost.plot import save
+
+    try:
+        save(found, Path(path))
+    except (ImportError, ValueError, OSError) as error:
+        raise click.UsageError(f"--plot {path}: {error}") from None
+
+
 @click.command("rank", epilog="Example: txc rank examples/matmul_silu.tx --schedules examples/schedules --size M=16 ..")
 @click.argument("file")
 @KERNEL
-@click.option("--schedules", "folder", required=True, help="A folder of Python files that define schedule(s).")
+@click.option("--schedules", "folder", help="A folder of Python files that define schedule(s).")
+@click.option(
+    "--partitions", "fusions", is_flag=True, help="Default schedules, by which equations have a launch apart."
+)
 @MACHINE
 @SIZE
-def rank_(file: str, chosen: str | None, folder: str, name: str, sizes: tuple[str, ...]) -> None:
-    """Order the schedules in a folder by what they are reckoned to take; those that cannot run say why."""
+def rank_(file: str, chosen: str | None, folder: str | None, fusions: bool, name: str, sizes: tuple[str, ...]) -> None:
+    """Order schedules by what they are reckoned to take: those in a folder, or the ways to fuse the kernel's equations;
+    those that cannot run say why."""
     kernel = read_kernel(file, chosen)
+    if (folder is None) == (not fusions):
+        raise click.UsageError("rank takes --schedules FOLDER or --partitions, one of them")
+    if folder is None:
+        for line in _table(rank(kernel, partitions(kernel), name, numbers(kernel, sizes))):
+            click.echo(line)
+        return
     paths = sorted(Path(folder).glob("*.py"))
     if not paths:
         raise click.UsageError(f"{folder} holds no Python file")
@@ -75,7 +102,7 @@ def rank_(file: str, chosen: str | None, folder: str, name: str, sizes: tuple[st
             candidates[path.stem] = scheduled(kernel, str(path))
         except IllegalTransformError as error:
             refused.append(Ranked(path.stem, None, str(error).splitlines()[0]))
-    found = (*rank(kernel, candidates, name, _sizes(kernel, sizes)), *refused)
+    found = (*rank(kernel, candidates, name, numbers(kernel, sizes)), *refused)
     for line in _table(found):
         click.echo(line)
 
@@ -91,17 +118,3 @@ def _table(found: Sequence[Ranked]) -> list[str]:
         rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", binds, bytes_text(moved)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join(f"{t:{widths[c]}}" for c, t in enumerate(row)).rstrip() for row in rows]
-
-
-def _sizes(kernel: Kernel, words: tuple[str, ...]) -> dict[str, int]:
-    """All sizes of a kernel as numbers."""
-    known = kernel.program.sizes
-    found: dict[str, int] = {}
-    for name, text in pairs("--size", words, known).items():
-        if not text.isdigit() or int(text) < 1:
-            raise click.UsageError(f"--size {name} takes a whole number of at least 1, not '{text}'")
-        found[name] = int(text)
-    missing = [n for n in known if n not in found]
-    if missing:
-        raise click.UsageError(f"what it costs hangs on {', '.join(missing)}: --size {missing[0]}=..")
-    return found
