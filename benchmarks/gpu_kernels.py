@@ -95,9 +95,11 @@ def quantised(X: torch.Tensor, W: torch.Tensor, ws: torch.Tensor) -> torch.Tenso
 # What a permissive compiler puts in place of defined functions.
 FAST = {
     "exp_f32": "(x):\n    return tl.exp(x)",
+    "exp_nonpositive_f32": "(x):\n    return tl.exp(x)",
     "exp_half_f32": "(x):\n    return tl.exp(x) * 0.5",
     "exp_normal_f32": "(x):\n    return tl.exp(x)",
     "rsqrt_f32": "(x):\n    return tl.rsqrt(x)",
+    "row_quotient": "(a, b):\n    return a / b",
     "quotient": "(a, b):\n    return a / b",
     "quotient_far": "(a, b):\n    return a / b",
     "quotient_fine": "(a, b):\n    return a / b",

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .bounds import bound
+from .energy import energy
+from .roofline import roofline
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -17,9 +21,52 @@ def explanation(found: Estimate) -> Iterator[str]:
     yield f"{sizes} on {found.machine.name}: reckoned {_time(found.seconds)}"
     least = floor(found)
     yield f"  reading and writing every tensor once takes {_time(least)}: {found.seconds / least:.3g} times that"
+    yield from _roof(found)
+    yield from _least(found)
+    yield from _energy(found)
     for launch in found.launches:
         yield ""
         yield from _launch(launch, found)
+
+
+def _roof(found: Estimate) -> Iterator[str]:
+    """Where the whole stands under the roofline, if a matrix unit has a part in it."""
+    flops = sum(launch.flops for launch in found.launches)
+    moved = sum(sum(launch.memory.values()) for launch in found.launches)
+    if not any(launch.at("matrix units") for launch in found.launches):
+        return
+    roof = roofline(found.machine, flops, moved)
+    yield (
+        f"  roofline: {flops / 1e9:,.4g} GFLOP, {roof.intensity:,.3g} a byte of memory; "
+        f"{roof.binds} bind, {'above' if roof.intensity > roof.balance else 'below'} {roof.balance:.3g}: "
+        f"{_time(roof.seconds)} at best"
+    )
+
+
+def _least(found: Estimate) -> Iterator[str]:
+    """How far what is asked for is from what nothing can beat, with as much room as multiprocessors have."""
+    figures = found.machine.figures
+    if not {"shared_memory", "registers", "multiprocessors"} <= set(figures):
+        return
+    room = figures["shared_memory"].value + 4 * figures["registers"].value
+    least = bound(found.program, found.sizes, room, int(figures["multiprocessors"].value))
+    asked = sum(launch.asked for launch in found.launches)
+    if least.statement:
+        yield (
+            f"  multiprocessors with {bytes_text(room)} each have to be given {bytes_text(least.least)} in any order; "
+            f"these ask for {bytes_text(asked)}: {asked / least.least:.3g} times that"
+        )
+
+
+def _energy(found: Estimate) -> Iterator[str]:
+    """What moving and computing take, by a table of other processes, beside the card's cap."""
+    cap = found.machine.figures.get("power")
+    moved = sum(sum(launch.memory.values()) for launch in found.launches)
+    joules = energy({"memory": moved}, sum(launch.flops for launch in found.launches))
+    if cap is not None and joules.total:
+        shares = ", ".join(f"{name} {100 * joules.share(name):.0f} %" for name in joules.parts)
+        power = joules.power(found.seconds)
+        yield f"  energy by table: {1e3 * joules.total:.3g} mJ ({shares}), {power:,.0f} W of {cap.value:,.0f}"
 
 
 def floor(found: Estimate) -> float:
