@@ -8,24 +8,20 @@ units wait for one another inside a program, unless several programs are residen
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import islpy as isl
+from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import DTYPES
 from ..compiler.ir.tree import loops
 from .capacity import Residency, reached, residency
-from .count import most, number
+from .count import number
 from .held import held, waits
-from .launches import Waves, launches, order, waves
-from .reuse import Reads, from_memory, panels
+from .launches import Waves, launches, waves
+from .memory import given, key, stretched
 from .traffic import moved
 from .work import work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    import numpy as np
 
     from ..compiler.ir.program import Program
     from ..compiler.ir.tree import Node
@@ -164,9 +160,9 @@ def _launch_time(
     longest = max(r.seconds for r in parts)
     computing = longest + (sum(r.seconds for r in parts) - longest) / (shared.waves if together else 1)
     alone = computing / max(1, min(room.blocks, shared.waves)) + waiting
-    memory = _memory(program, launch, sizes, mine, filled.slots, machine)
+    memory = given(program, launch, sizes, mine, filled.slots, machine)
     granule = machine.figure("memory_granule").value
-    given = sum(memory[_key(m)] * _stretched(program, launch, m, granule) for m in mine)
+    bytes_given = sum(memory[key(m)] * stretched(program, launch, m, granule) for m in mine)
     under_way = min(programs, filled.slots) * tile.under_way(threads)
     far, near = (machine.figure(n).value for n in ("memory_latency", "cache_latency"))
     if tile.loaded:
@@ -178,7 +174,7 @@ def _launch_time(
     cache = reached(share * machine.figure("cache_bandwidth").value, near, under_way)
     edges = _beyond(tile, mine, sizes)
     moving = [
-        Resource("memory", given / bandwidth, f"{given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
+        Resource("memory", bytes_given / bandwidth, f"{bytes_given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
         Resource("cache", asked / cache, f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s"),
     ]
     if edges:
@@ -276,59 +272,3 @@ def _beyond(tile: Held, mine: Sequence[Moved], sizes: Mapping[str, int]) -> floa
             asked = sum(m.asked.at(sizes) for m in mine if m.kind == "read" and m.tensor in one.tensors)
             total += max(0.0, one.size * number(one.times, sizes) - asked)
     return total
-
-
-def _memory(
-    program: Program, launch: Launch, sizes: Mapping[str, int], mine: Sequence[Moved], slots: int, machine: Machine
-) -> dict[str, float]:
-    """The bytes of each tensor that memory gives or takes."""
-    found = {_key(m): float(m.there.at(sizes)) for m in mine if m.kind == "write"}
-    written = sum(found.values())
-    reads = [m for m in mine if m.kind == "read"]
-    if not launch.grid:
-        return found | {m.tensor: float(m.there.at(sizes)) for m in reads}
-    rows = order(program, launch, sizes)
-    own = [_reads(program, m, launch, rows, sizes) for m in reads]
-    cache = machine.figure("cache").value
-    given = from_memory(own, slots, cache, written / max(1, len(rows)))
-    there = {m.tensor: float(m.there.at(sizes)) for m in reads}
-    return found | {name: max(value, there[name]) for name, value in given.items()}
-
-
-def _key(found: Moved) -> str:
-    return found.tensor if found.kind == "read" else f"{found.tensor} written"
-
-
-def _stretched(program: Program, launch: Launch, found: Moved, granule: float) -> float:
-    """By how much more memory moves than is asked for, in pieces of a *granule*, where a program's rows are short."""
-    tensor = program.tensors[found.tensor]
-    width, grid = tensor.dtype.bits // 8, len(launch.grid)
-    runs: list[int | None] = []
-    for points in found.asked.points:
-        # What a program reads in one iteration after the other comes from the cache.
-        own = points.project_out(isl.dim_type.set, grid, points.dim(isl.dim_type.set) - tensor.rank - grid)
-        runs.append(most(own, own.dim(isl.dim_type.set) - 1) if tensor.rank else None)
-    run = granule if None in runs else max((n * width for n in runs if n), default=granule)
-    return -(-run // granule) * granule / run
-
-
-def _reads(
-    program: Program, found: Moved, launch: Launch, rows: np.ndarray[Any, Any], sizes: Mapping[str, int]
-) -> Reads:
-    """What programs read of a tensor: the same where the loops of the grid that it hangs on are at the same place."""
-    depends = [
-        n for n in range(len(launch.grid)) if any(_hangs_on(points, n, found.places) for points in found.asked.points)
-    ]
-    numbered = panels(rows, depends)
-    count = int(numbered.max()) + 1 if len(numbered) else 1
-    return Reads(found.tensor, numbered, found.there.at(sizes) / count)
-
-
-def _hangs_on(points: isl.Set, loop: int, places: int) -> bool:
-    """Whether the elements (the last *places* dimensions) differ with a loop of the grid."""
-    kind = isl.dim_type.set
-    loops_ = points.dim(kind) - places
-    kept = points.project_out(kind, loop + 1, loops_ - loop - 1).project_out(kind, 0, loop)
-    relation = isl.Map.from_range(kept).move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, 1)
-    first = relation.intersect_domain(relation.domain().lexmin()).range()
-    return not relation.range().is_subset(first)
