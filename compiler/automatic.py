@@ -60,7 +60,8 @@ def gpu_schedule(
 def chosen(kernel: Kernel, at: Mapping[str, int], machine: str = "h200") -> Sizes:
     """The tiles that are reckoned to take the least time for a kernel at some sizes on a machine; nothing is run.
 
-    Of those between which the model sees no difference to speak of, the ones that ask for the fewest bytes.
+    Of those between which the model sees no difference to speak of, the ones that ask for the fewest bytes: of tiles
+    that are larger than there are rows, most would be read for nothing.
 
     Raises:
         MachineError, KeyError: as `gpu_schedule`.
@@ -72,7 +73,7 @@ def chosen(kernel: Kernel, at: Mapping[str, int], machine: str = "h200") -> Size
         schedule_for_gpu(schedule, sizes)
         reckoned = estimate(schedule.state.program, schedule.state.tree, on, at)
         if all(launch.residency.blocks for launch in reckoned.launches):
-            found.append((sizes, reckoned.seconds, sum(launch.asked for launch in reckoned.launches)))
+            found.append((sizes, reckoned.seconds, reckoned.asked))
     least = min((seconds for _, seconds, _ in found), default=0.0)
     near = [(asked, sizes) for sizes, seconds, asked in found if seconds <= (1 + WORTH) * least]
     return min(near, key=lambda one: one[0])[1] if near else Sizes()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..compiler.ir.dtype import DTYPES
 from ..compiler.ir.tree import loops
+from ..passes.recipe import default_warps
 from .capacity import Residency, reached, residency
 from .count import number
 from .held import held, waits
@@ -101,6 +102,21 @@ class Estimate:
         return sum(launch.seconds for launch in self.launches)
 
     @property
+    def memory(self) -> float:
+        """The bytes that memory gives or takes."""
+        return sum(sum(launch.memory.values()) for launch in self.launches)
+
+    @property
+    def asked(self) -> float:
+        """The bytes that programs ask for."""
+        return sum(launch.asked for launch in self.launches)
+
+    @property
+    def flops(self) -> int:
+        """Additions and multiplications."""
+        return sum(launch.flops for launch in self.launches)
+
+    @property
     def place(self) -> tuple[float, int, float]:
         """What comes first: a shorter time, to three digits; of equal ones more warps at once, which hide what the
         model does not know, and then whatever asks less of all resources."""
@@ -140,7 +156,7 @@ def _launch_time(
     tile = held(program, launch)
     matrix = any(w.matrix for w in own)
     product = max((w.tile[0] * w.tile[1] for w in own if w.tile), default=0)
-    count = warps or (min(8, max(4, product // 1024)) if matrix else min(16, max(1, tile.lanes // 256)))
+    count = warps or default_warps(product or tile.lanes, matrix, tile.reduces)
     threads = 32 * count
     # What is kept beside a product is made of its sums when they are done.
     registers = REGISTERS + (max(tile.sums, product) if matrix else tile.sums + tile.kept) // threads
@@ -176,16 +192,8 @@ def _launch_time(
     moving = [
         Resource("memory", bytes_given / bandwidth, f"{bytes_given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
         Resource("cache", asked / cache, f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s"),
+        *_of_products(machine, edges, _shared(own, sizes, count), share, units * shared.busy),
     ]
-    if edges:
-        rate = share * machine.figure("edge_bandwidth").value
-        moving.append(Resource("edges", edges / rate, f"{edges / 2**20:,.1f} MiB of blocks beyond an edge"))
-    banked = _shared(own, sizes, count)
-    if banked:
-        width = machine.figure("shared_memory_width").value
-        rate = units * width * machine.figure("sustained_clock").value * shared.busy
-        text = f"{banked / 2**20:,.1f} MiB in and out at {rate / 1e9:,.0f} GB/s"
-        moving.append(Resource("shared memory", banked / rate, text))
     waited = Resource("waiting", waiting, "iterations that each wait for what they read")
     slowest = max(moving, key=lambda r: r.seconds)
     busy = max(computing, alone)
@@ -262,6 +270,18 @@ def _shared(own: Sequence[Work], sizes: Mapping[str, int], warps: int) -> float:
             width = DTYPES[one.matrix[0]].bits // 8
             total += width * elements * number(one.lanes, sizes) / (rows * columns * depth)
     return total
+
+
+def _of_products(machine: Machine, edges: float, banked: float, share: float, busy: float) -> Iterator[Resource]:
+    """What moves for products only: bytes of blocks beyond an edge, and those in and out of shared memory. *share*: of
+    the multiprocessors that have something to do; *busy*: how many of them do it all the time."""
+    if edges:
+        rate = share * machine.figure("edge_bandwidth").value
+        yield Resource("edges", edges / rate, f"{edges / 2**20:,.1f} MiB of blocks beyond an edge")
+    if banked:
+        rate = busy * machine.figure("shared_memory_width").value * machine.figure("sustained_clock").value
+        text = f"{banked / 2**20:,.1f} MiB in and out at {rate / 1e9:,.0f} GB/s"
+        yield Resource("shared memory", banked / rate, text)
 
 
 def _beyond(tile: Held, mine: Sequence[Moved], sizes: Mapping[str, int]) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .bounds import bound
 from .energy import energy
+from .memory import key
 from .roofline import roofline
 
 if TYPE_CHECKING:
@@ -31,13 +32,11 @@ def explanation(found: Estimate) -> Iterator[str]:
 
 def _roof(found: Estimate) -> Iterator[str]:
     """Where the whole stands under the roofline, if a matrix unit has a part in it."""
-    flops = sum(launch.flops for launch in found.launches)
-    moved = sum(sum(launch.memory.values()) for launch in found.launches)
     if not any(launch.at("matrix units") for launch in found.launches):
         return
-    roof = roofline(found.machine, flops, moved)
+    roof = roofline(found.machine, found.flops, found.memory)
     yield (
-        f"  roofline: {flops / 1e9:,.4g} GFLOP, {roof.intensity:,.3g} a byte of memory; "
+        f"  roofline: {found.flops / 1e9:,.4g} GFLOP, {roof.intensity:,.3g} a byte of memory; "
         f"{roof.binds} bind, {'above' if roof.intensity > roof.balance else 'below'} {roof.balance:.3g}: "
         f"{_time(roof.seconds)} at best"
     )
@@ -50,19 +49,17 @@ def _least(found: Estimate) -> Iterator[str]:
         return
     room = figures["shared_memory"].value + 4 * figures["registers"].value
     least = bound(found.program, found.sizes, room, int(figures["multiprocessors"].value))
-    asked = sum(launch.asked for launch in found.launches)
     if least.statement:
         yield (
             f"  multiprocessors with {bytes_text(room)} each have to be given {bytes_text(least.least)} in any order; "
-            f"these ask for {bytes_text(asked)}: {asked / least.least:.3g} times that"
+            f"these ask for {bytes_text(found.asked)}: {found.asked / least.least:.3g} times that"
         )
 
 
 def _energy(found: Estimate) -> Iterator[str]:
     """What moving and computing take, by a table of other processes, beside the card's cap."""
     cap = found.machine.figures.get("power")
-    moved = sum(sum(launch.memory.values()) for launch in found.launches)
-    joules = energy({"memory": moved}, sum(launch.flops for launch in found.launches))
+    joules = energy({"memory": found.memory}, found.flops)
     if cap is not None and joules.total:
         shares = ", ".join(f"{name} {100 * joules.share(name):.0f} %" for name in joules.parts)
         power = joules.power(found.seconds)
@@ -108,7 +105,6 @@ def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
 
 def hints(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     """What would help a launch, by what binds it."""
-    by_name = {r.name: r.seconds for r in launch.resources}
     there = sum(m.there.at(found.sizes) for m in launch.moved)
     given = sum(launch.memory.values())
     if launch.binds == "memory" and given > 1.2 * there:
@@ -118,13 +114,13 @@ def hints(launch: LaunchTime, found: Estimate) -> Iterator[str]:
         yield f"{asked / there:.3g} times what is there is asked for: larger tiles read each element less often"
     if launch.binds in ("matrix units", "vector units") and launch.waves.busy < 0.9:
         yield f"{100 * (1 - launch.waves.busy):.0f} % of the slots are idle at the end: other tiles fill them better"
-    matrix, vector = by_name.get("matrix units", 0.0), by_name.get("vector units", 0.0)
+    matrix, vector = launch.at("matrix units"), launch.at("vector units")
     if 0 < 0.05 * matrix < vector and launch.seconds > matrix + vector:
         apart = "roles of warps, or two programs on a multiprocessor, do both at once"
         yield f"matrix units wait for the {_time(vector)} of the vector units: {apart}"
-    if by_name.get("waiting", 0) > 0.2 * launch.seconds:
+    if launch.at("waiting") > 0.2 * launch.seconds:
         yield "iterations wait for what they read: pipeline the loop, or longer rows at a time"
-    if by_name.get("addresses", 0) > 0.3 * launch.seconds:
+    if launch.at("addresses") > 0.3 * launch.seconds:
         yield "programs do little but find their place: larger tiles, or fewer warps"
 
 
@@ -171,8 +167,7 @@ def _amount(amount: Amount, found: Estimate) -> tuple[str, str]:
 
 
 def _given(found: Moved, launch: LaunchTime) -> str:
-    key = found.tensor if found.kind == "read" else f"{found.tensor} written"
-    return bytes_text(launch.memory[key])
+    return bytes_text(launch.memory[key(found)])
 
 
 def bytes_text(count: float) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import sympy
 
     from ..compiler.ir.program import Program
-    from ..compiler.ir.tree import Node
+    from ..compiler.ir.tree import Leaf, Node
     from .launches import Launch
 
 
@@ -38,10 +38,11 @@ class Loaded:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """The tiles of a program. *lanes*: of the largest; *sums*, *kept*: words of all accumulators, and of what else
-    stays in an iteration of the grid; *loaded*: by its pipelined loops."""
+    """The tiles of a program. *lanes*: of the largest; *reduces*: whether lanes of one are combined; *sums*, *kept*:
+    words of all accumulators, and of what else stays in an iteration of the grid; *loaded*: by its pipelined loops."""
 
     lanes: int
+    reduces: bool
     sums: int
     kept: int
     loaded: tuple[Loaded, ...]
@@ -59,6 +60,7 @@ class Held:
 def held(program: Program, launch: Launch) -> Held:
     """What a program of a launch holds, where its sizes are no question of the kernel's."""
     lanes, sums, kept = 1, 0, 0
+    reduces = False
     sizes: dict[tuple[tuple[str, ...], int], int] = {}
     tensors: dict[tuple[tuple[str, ...], int], set[str]] = {}
     bounds = Bounds(program)
@@ -66,6 +68,7 @@ def held(program: Program, launch: Launch) -> Held:
     for leaf in leaves((launch.node,)):
         sides = [most(leaf.domain, place) for place, index in enumerate(leaf.indices) if index in blocks]
         lanes = max(lanes, prod(n for n in sides if n))
+        reduces |= _combines(program, leaf, blocks)
     for alloc, around, stages in _buffers((launch.node,), (), 1):
         counts = extents(program, alloc.body, alloc.tensor, around, bounds.start()) or []
         if not all(c.isdigit() for c in counts):
@@ -86,7 +89,17 @@ def held(program: Program, launch: Launch) -> Held:
         Loaded(size, stages, runs(launch, around[-1]), frozenset(tensors[around, stages]))
         for (around, stages), size in sizes.items()
     )
-    return Held(lanes, sums, kept, tuple(found))
+    return Held(lanes, reduces, sums, kept, tuple(found))
+
+
+def _combines(program: Program, leaf: Leaf, blocks: set[str]) -> bool:
+    """Whether a leaf takes several lanes of a tile to one number."""
+    statement = program.statement(leaf.statement)
+    if statement.kind not in ("update", "merge"):
+        return False
+    instance = dict(zip(statement.iterators, leaf.instance, strict=True))
+    kept = {n for place in statement.position for i in place.names() if i in instance for n in instance[i].names()}
+    return statement.kind == "merge" or any(index in blocks and index not in kept for index in leaf.indices)
 
 
 def _read_directly(program: Program, launch: Launch) -> Iterator[tuple[tuple[tuple[str, ...], int], str, int]]:

@@ -1,12 +1,13 @@
 """Numbers that an expression cannot be, seen from its form: above its own maximum, or outside of 0..1.
 
-NaN is always possible, and not spoken of. Rounding keeps the order of numbers, so what
-holds of a difference before it is rounded holds afterwards.
+NaN is always possible, and not spoken of. Rounding keeps the order of numbers, so what holds of a difference before it
+is rounded holds afterwards.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.affine import make_set
@@ -26,13 +27,12 @@ from ..compiler.ir.expr import (
     Select,
     Unary,
     children,
+    label,
     postorder,
 )
 from ..compiler.ir.quasiaffine import Affine, conjunction, substituted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..compiler.ir.program import Program, Stage, Statement
 
 # Functions that are increasing and positive, and 1 at 0.
@@ -42,17 +42,20 @@ EXPONENTIALS = ("exp", "exp2")
 EXACT = (Const, Index, Scalar, Read, Unary, Binary, Compare, Logic, Select, Cast)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Ranges:
     """What is known of the expressions of a program's statements."""
 
     program: Program
 
-    def __post_init__(self) -> None:
-        self._holders: dict[int, list[Statement]] = {}
+    @cached_property
+    def _holders(self) -> dict[int, list[Statement]]:
+        """The statements that compute an expression, by its identity."""
+        found: dict[int, list[Statement]] = {}
         for statement in self.program.statements:
             for node in postorder(statement.value):
-                self._holders.setdefault(id(node), []).append(statement)
+                found.setdefault(id(node), []).append(statement)
+        return found
 
     def nonpositive(self, node: Expr) -> bool:
         """Whether an expression is at most 0 wherever a statement computes it: an element less the greatest of some
@@ -88,13 +91,12 @@ class Ranges:
                     and node.tensor not in around
                     and not any(isinstance(n, Reduce) for n in postorder(stage.value))
                     and (node.fill is None or self.within_one(node.fill, around))
-                    and self._assigned_within_one(stage, around | {node.tensor})
+                    and all(
+                        self.within_one(s.value, around | {node.tensor}) for s in self.program.statements_of(stage.name)
+                    )
                 )
             case _:
                 return False
-
-    def _assigned_within_one(self, stage: Stage, around: frozenset[str]) -> bool:
-        return all(self.within_one(s.value, around) for s in self.program.statements_of(stage.name))
 
     def _stage(self, tensor: str) -> Stage | None:
         """The equation that defines all of a tensor."""
@@ -144,7 +146,7 @@ class Ranges:
         """Whether two expressions are the same operations on the same elements, once the indices of the first have
         *values*. Those that are *free* get theirs where they are a position first."""
         one, other = self._origin(_bare(one)), self._origin(_bare(other))
-        if type(one) is not type(other) or _own(one) != _own(other) or not isinstance(one, EXACT):
+        if label(one) != label(other) or not isinstance(one, EXACT):
             return False
         if isinstance(one, Index) and isinstance(other, Index):
             (name, *more) = one.affine.names() or [""]
@@ -171,10 +173,3 @@ def _bare(node: Expr) -> Expr:
     while isinstance(node, Allow) or (isinstance(node, Cast) and node.dtype == node.operand.dtype):
         node = node.operand
     return node
-
-
-def _own(node: Expr) -> Mapping[str, object]:
-    """What an operation is beside its operands; constants as text, for which 0.0 is not -0.0."""
-    skipped = ("span", "guard", "affine")
-    own = {n: v for n, v in vars(node).items() if n not in skipped and not isinstance(v, (Expr, tuple))}
-    return own | {n: repr(v) for n, v in own.items() if isinstance(v, float)}

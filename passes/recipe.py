@@ -73,6 +73,16 @@ class Steps(Protocol):
     def group(self, outer: str, inner: str, size: int, /) -> tuple[str, str, str]: ...
 
 
+def default_warps(lanes: int, product: bool, reduces: bool) -> int:
+    """How many warps a program has whose largest tile (of a *product*, its result) has so many lanes: 8 elements for a
+    thread, of a product 32 and between 4 and 8 warps; of a long row that it *reduces* up to 32, which wait less for
+    each other. Measured on an H200."""
+    if product:
+        return min(8, max(4, lanes // (32 * 32)))
+    most = max(8, lanes // (32 * 32)) if reduces else 16
+    return min(16, most, max(1, lanes // (32 * 8)))
+
+
 def attempt(steps: Steps, recipe: Callable[..., object], *arguments: object) -> bool:
     """Whether a recipe's steps are all taken; if one is refused, none is."""
     before = len(steps.trace)

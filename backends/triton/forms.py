@@ -19,7 +19,7 @@ import numpy as np
 from ...compiler.ir.bits import same_bits
 from ...compiler.ir.dtype import DTYPES, F32
 from ...compiler.ir.elementary import NONPOSITIVE, NORMAL, SEQUENCES, sequence
-from ...compiler.ir.expr import Binary, Call, Expr, Scalar
+from ...compiler.ir.expr import Binary, Call, Expr, Scalar, label
 from ...compiler.ir.quasiaffine import Affine
 from ...passes.ranges import Ranges
 from ..embed import names_used, runtime_text
@@ -99,15 +99,9 @@ def _alike(value: Value) -> Hashable:
         case Full():
             return repr(value.value), value.dtype
         case Elem():
-            return _label(value.node), tuple(_alike(o) for o in value.operands)
+            return label(value.node), tuple(_alike(o) for o in value.operands)
         case _:
             return id(value)
-
-
-def _label(node: Expr) -> str:
-    """An operation without its operands."""
-    own = {f: v for f, v in vars(node).items() if not isinstance(v, (Expr, tuple)) and f != "span"}
-    return f"{type(node).__name__} {own}"
 
 
 # ---- trying

@@ -7,6 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.dtype import DTYPES, DType
+from ...passes.recipe import default_warps
 from ..lower.refusing import cannot
 from ..lower.tile import Dot, For, Load, Reduce, Store, operands, statements_of, values_of
 from ..naming import Writer
@@ -237,12 +238,8 @@ def _scalar(name: str, dtype: DType) -> str:
 
 
 def _warps(tiles: Tiles, stmt: Stmt) -> int:
-    """How many warps a program has: 8 elements of the largest tile for a thread, of a product 32 and between 4 and 8
-    warps; of a long row that is reduced up to 32, which wait less for each other. Measured on an H200."""
+    """How many warps a program has, if nobody says."""
     values = list(values_of((stmt,)))
     products = [v for v in values if isinstance(v, Dot)]
     lanes = max((prod(tiles.axes[n].extent for n in v.axes) for v in products or values), default=1)
-    if products:
-        return min(8, max(4, lanes // (32 * 32)))
-    most = max(8, lanes // (32 * 32)) if any(isinstance(v, Reduce) for v in values) else 16
-    return min(16, most, max(1, lanes // (32 * 8)))
+    return default_warps(lanes, bool(products), any(isinstance(v, Reduce) for v in values))

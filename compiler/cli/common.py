@@ -65,5 +65,5 @@ def numbers(kernel: Kernel, words: tuple[str, ...]) -> dict[str, int]:
         found[name] = int(text)
     missing = [n for n in known if n not in found]
     if missing:
-        raise click.UsageError(f"what it costs hangs on {', '.join(missing)}: --size {missing[0]}=..")
+        raise click.UsageError(f"all sizes are needed, also {', '.join(missing)}: --size {missing[0]}=..")
     return found

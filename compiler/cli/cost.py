@@ -114,7 +114,6 @@ def _table(found: Sequence[Ranked]) -> list[str]:
             rows.append((one.name, "-", one.reason, ""))
             continue
         binds = ", ".join(dict.fromkeys(launch.binds for launch in one.estimate.launches))
-        moved = sum(sum(launch.memory.values()) for launch in one.estimate.launches)
-        rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", binds, bytes_text(moved)))
+        rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", binds, bytes_text(one.estimate.memory)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join(f"{t:{widths[c]}}" for c, t in enumerate(row)).rstrip() for row in rows]

@@ -231,6 +231,14 @@ def children(node: Expr) -> tuple[Expr, ...]:
             return (node.body,)
 
 
+def label(node: Expr) -> str:
+    """An operation without its operands and its place in the source: equal for the same operation. As text, in which
+    0.0 is not -0.0."""
+    skipped = ("span", "guard", "affine")
+    own = {n: v for n, v in vars(node).items() if n not in skipped and not isinstance(v, (Expr, tuple))}
+    return f"{type(node).__name__} {own}"
+
+
 def postorder(root: Expr, into_reductions: bool = True) -> Iterator[Expr]:
     """Every node below and including *root* once, operands before their users."""
     done: set[int] = set()

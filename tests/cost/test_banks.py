@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tilewright.compiler.ir.storage import Storage
 from tilewright.cost.banks import address, rounds, transactions, whole
-from tilewright.cost.partitions import partitions
 
 
 def column(storage: Storage) -> list[int]:
@@ -53,15 +52,3 @@ def test_whole_tiles_of_rows() -> None:
     assert 8 * whole(64, 16) == 512
     assert (512 / 4096, 512 / 512, 1 / whole(1, 16)) == (0.125, 1, 0.0625)
     assert whole(128, 16) // 16 * (whole(128, 8) // 8) * (whole(64, 16) // 16) == 512
-
-
-def test_a_chain_is_cut_in_every_way() -> None:
-    # inline-5.4.1-partitions
-    assert list(partitions("abc")) == [
-        (("a", "b", "c"),),
-        (("a",), ("b", "c")),
-        (("a", "b"), ("c",)),
-        (("a",), ("b",), ("c",)),
-    ]
-    assert sum(1 for _ in partitions(range(10))) == 512
-    assert list(partitions("")) == []

@@ -142,7 +142,7 @@ def test_the_command_explains() -> None:
     assert record["seconds"] > record["floor_seconds"] > 0
     missing = CliRunner().invoke(cli, ["explain", path, "--size", "M=3"])
     assert missing.exit_code == 2
-    assert "what it costs hangs on K, N" in missing.output
+    assert "all sizes are needed, also K, N: --size K=.." in missing.output
 
 
 def test_the_command_ranks() -> None:

@@ -38,7 +38,7 @@ def surrogate() -> Any:
 
 
 def test_a_row_in_segments() -> None:
-    # own-5.2.4-surrogate-row, inline-5.2.4-rmsnorm-row-ulps
+    # own-5.2.4-surrogate-row
     row = surrogate()
     exact = math.fsum(float(x) ** 2 for x in row)
     assert exact == pytest.approx(3166.292676925659, abs=1e-12)
