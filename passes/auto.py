@@ -12,8 +12,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Call, Index, postorder
-from ..compiler.ir.quasiaffine import Affine
+from ..compiler.ir.expr import Call, postorder
 from .groups import (
     Contraction,
     Group,
@@ -29,11 +28,11 @@ from .groups import (
 )
 from .parts import in_parts
 from .recipe import SQUARE, attempt, block_all, summed_in_tiles
+from .rows import along_row, piece_of_row, read_again, read_along
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ..compiler.ir.expr import Read
     from ..compiler.ir.program import Program, Stage
     from .recipe import Sizes, Steps
 
@@ -206,11 +205,14 @@ def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, order
     for member in reversed(group.members):
         steps.compute_at(member, grid[-1] if grid else inside[0])
     serial = list(grid)
+    piece = piece_of_row(program, group, shared, sizes.whole) if rows and not ordered else 0
     for name in (*group.members, group.root):
         stage = program.stage(name)
         summed = [f"{name}.{r.index}" for node in reductions(stage) for r in node.ranges]
         own = [*inside, *rows] if name == group.root else [f"{name}.{r.index}" for r in stage.ranges]
         along = summed or (list(inside) if name == group.root else [])
+        if piece:
+            along = [f"{name}.{n}" for n in along_row(program, group, name, shared)]
         across = [n for n in own if n not in along]
         if along and ordered:
             steps.reorder(*along, *across)
@@ -218,58 +220,28 @@ def _rows(steps: Steps, group: Group, shared: Sequence[str], sizes: Sizes, order
         elif along:
             lanes = [node.order.size for node in reductions(stage) if node.order.kind == "lanes"]
             bound = greatest(program, name, along[-1].split(".")[-1])
-            if not lanes and bound is not None and bound < sizes.whole:
+            if not lanes and not piece and bound is not None and bound < sizes.whole:
                 steps.reorder(*along[:-1], *across, along[-1])
                 serial += along[:-1]
                 continue
-            outer, inner = steps.split(along[-1], lanes[0] if lanes else sizes.lanes)
+            outer, inner = steps.split(along[-1], piece or (lanes[0] if lanes else sizes.lanes))
             steps.reorder(*along[:-1], outer, *across, inner)
             serial += [*along[:-1], outer]
+            if piece:
+                steps.unroll(outer)
     copies: list[str] = []
-    if grid and len(serial) == len(grid):
-        for tensor in _read_again(program, group, shared):
+    if grid and (piece or len(serial) == len(grid)):
+        for tensor in read_along(program, group, shared) if piece else read_again(program, group, shared):
             attempt(steps, lambda t: copies.append(steps.cache_read(t, grid[-1])), tensor)
+    for copy in copies if piece else ():
+        *others, last = (n for n in steps[copy].loops if n not in grid)
+        outer, inner = steps.split(last, piece)
+        steps.reorder(outer, *others, inner)
+        steps.unroll(outer)
+        serial.append(outer)
     for name in (*copies, *group.members, group.root):
         block_all(steps, name, serial)
     return grid
-
-
-def _read_again(program: Program, group: Group, rows: Sequence[str]) -> list[str]:
-    """The tensors in memory that several equations of a group read, each of them the elements of its own row alone.
-
-    *rows*: the root's indices that say which row it is.
-    """
-    of = dimensions(program, group)
-    own = {program.stage(name).tensor for name in (*group.members, group.root)}
-    found: dict[str, list[tuple[str, frozenset[tuple[int, str]] | None]]] = {}
-    for name in (*group.members, group.root):
-        inner = {r.index for node in reductions(program.stage(name)) for r in node.ranges}
-        for read in reads(program.stage(name).value):
-            found.setdefault(read.tensor, []).append((name, _row(read, of[name], inner, rows)))
-    return [
-        tensor
-        for tensor, seen in found.items()
-        if tensor not in own and len({n for n, _ in seen}) > 1 and len({r for _, r in seen}) == 1 and seen[0][1]
-    ]
-
-
-def _row(
-    read: Read, of: Mapping[str, frozenset[str]], inner: set[str], rows: Sequence[str]
-) -> frozenset[tuple[int, str]] | None:
-    """At which places of a read which row of the root stands, if all that it reads is of that row; None otherwise."""
-    found: set[tuple[int, str]] = set()
-    for place, position in enumerate(read.subscripts):
-        if not isinstance(position, Index) or read.fill is not None:
-            return None
-        names = list(position.affine.names())
-        if len(names) != 1 or position.affine != Affine.name(names[0]):
-            return None
-        decided = frozenset() if names[0] in inner else of.get(names[0], frozenset())
-        if decided & set(rows):
-            if len(decided) > 1:
-                return None
-            found |= {(place, index) for index in decided}
-    return frozenset(found) if {index for _, index in found} == set(rows) else None
 
 
 def _elementwise(steps: Steps, root: Stage, order: Sequence[str], sizes: Sizes) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ...compiler.ir.codegen import as_params, without
 from ...compiler.ir.quasiaffine import Affine, Division
-from ...compiler.ir.tree import Loop, Node, Placed, instance_map, leaves, loops, placed
+from ...compiler.ir.tree import instance_map, loops, placed
 from ...passes.dependence import dependences
-from .refusing import cannot
+from .extents import extent_of, greatest, power
 from .tile import Axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ...compiler.ir.program import Access, Program
+    from ...compiler.ir.tree import Node, Placed
 
 MATRIX = 16  # the fewest rows, columns or terms that a matrix unit takes
 
@@ -25,12 +26,27 @@ MATRIX = 16  # the fewest rows, columns or terms that a matrix unit takes
 @dataclass(frozen=True, eq=False)
 class Lanes:
     """The axes of a tree: *axis_of*: block loop -> its axis; *tiles*: tensor -> the axis of each dimension (None: it
-    has none there); *reach*: how many values loops have at most, at any size, those that begin at 0."""
+    has none there); *reach*: how many values loops have at most, at any size, those that begin at 0; *slices*: tensor
+    -> the constants of the positions at which its tiles begin, a tile each."""
 
     axes: dict[str, Axis]
     axis_of: Mapping[str, str]
     tiles: Mapping[str, tuple[str | None, ...]]
     reach: Mapping[str, int]
+    slices: Mapping[str, tuple[tuple[int, ...], ...]]
+
+    def tile(self, tensor: str, places: Sequence[Affine]) -> str:
+        """The name of the tile that holds a tensor's elements there; *places*: as `Scene.place` has them."""
+        slices = self.slices[tensor]
+        if len(slices) == 1:
+            return tensor
+        begin = tuple(p.constant for p in places)
+        return f"{tensor}.{slices.index((*begin, *slices[0][len(begin) :]))}"
+
+    def tiles_of(self, tensor: str) -> tuple[str, ...]:
+        """The names of all of its tiles."""
+        count = len(self.slices[tensor])
+        return (tensor,) if count == 1 else tuple(f"{tensor}.{n}" for n in range(count))
 
 
 def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
@@ -40,67 +56,39 @@ def find_lanes(program: Program, tree: Sequence[Node]) -> Lanes:
         IllegalTransformError: a block loop has no constant bound (rule shape).
     """
     items = placed(tree)
-    used = {loop.index: _extent(program, loop) for loop in loops(tree) if loop.kind == "block"}
-    others = ((loop.index, _greatest(program, loop)) for loop in loops(tree) if loop.kind != "block")
+    used: dict[str, int] = {}
+    for loop in loops(tree):
+        if loop.kind == "block":
+            used[loop.index] = max(used.get(loop.index, 1), extent_of(program, loop))
+    others = ((loop.index, greatest(program, loop)) for loop in loops(tree) if loop.kind != "block")
     reach = {**used, **{n: found + 1 for n, found in others if found is not None}}
     group = {name: name for name in used}
     tiles: dict[str, tuple[str | None, ...]] = {}
+    slices: dict[str, tuple[tuple[int, ...], ...]] = {}
     for tensor in _candidates(program, items):
         found = _tile(program, items, tensor, used, reach)
         if found is None:
             continue
-        for column in found:
+        columns, slices[tensor] = found
+        for column in columns:
             for name in column[1:]:
                 _join(group, column[0], name)
-        tiles[tensor] = tuple(column[0] if column else None for column in found)
+        tiles[tensor] = tuple(column[0] if column else None for column in columns)
     roots = {name: _root(group, name) for name in used}
     extent: dict[str, int] = {}
     for name, root in roots.items():
         extent[root] = max(extent.get(root, 1), used[name])
     words = _words(roots)
-    axes = {words[r]: Axis(words[r], _power(n), n) for r, n in extent.items()}
+    axes = {words[r]: Axis(words[r], power(n), n) for r, n in extent.items()}
     axis_of = {name: words[root] for name, root in roots.items()}
     held = {t: tuple(axis_of[n] if n else None for n in dims) for t, dims in tiles.items()}
-    return Lanes(axes, axis_of, held, reach)
+    return Lanes(axes, axis_of, held, reach, slices)
 
 
 def widened(lanes: Lanes, wider: Mapping[str, int]) -> Lanes:
     """The lanes with some axes at least so wide."""
     found = {n: replace(a, extent=max(a.extent, wider.get(n, 1))) for n, a in lanes.axes.items()}
     return replace(lanes, axes=found)
-
-
-def _power(count: int) -> int:
-    return 1 << max(count - 1, 0).bit_length()
-
-
-def _extent(program: Program, loop: Loop) -> int:
-    """How many values a block loop has at most, at any size."""
-    greatest = _greatest(program, loop)
-    if greatest is None:
-        text = f"{loop.index} has no bound that holds at all sizes: a tile has as many lanes as its axis has values"
-        hint = f"split {loop.index} and block the inner loop, or bound the size (where ..)"
-        raise cannot(program, text, hint, rule="shape")
-    return max(greatest + 1, 1)
-
-
-def _greatest(program: Program, loop: Loop) -> int | None:
-    """The greatest value of a loop's index at any size; None where there is none, or where values may be below 0."""
-    greatest = -1
-    for leaf in leaves(loop.body):
-        points = as_params(leaf.domain, leaf.indices)
-        points = without(points, [n for n in (*leaf.indices, *program.sizes) if n != loop.index])
-        position = points.find_dim_by_name(isl.dim_type.param, loop.index)
-        if position < 0:
-            continue
-        values = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
-        if values.is_empty():
-            continue
-        low, high = values.dim_min_val(0), values.dim_max_val(0)
-        if not high.is_int() or not low.is_int() or int(low.to_python()) < 0:
-            return None
-        greatest = max(greatest, int(high.to_python()))
-    return greatest
 
 
 def _candidates(program: Program, items: Sequence[Placed]) -> Iterator[str]:
@@ -119,16 +107,17 @@ def _accesses(program: Program, item: Placed, tensor: str) -> list[Access]:
 
 def _tile(
     program: Program, items: Sequence[Placed], tensor: str, used: Mapping[str, int], reach: Mapping[str, int]
-) -> list[list[str]] | None:
-    """For each dimension the block loops that run over it; None where the tensor is no tile.
+) -> tuple[list[list[str]], tuple[tuple[int, ...], ...]] | None:
+    """For each dimension the block loops that run over it, and where its tiles begin; None where it is no tile.
 
     It is one if every access is the same slice: in each dimension an offset in sizes and common outer loops, plus at
-    most one block index; and if no value lives on from one iteration of those loops to the next.
+    most one block index; and if no value lives on from one iteration of those loops to the next. Slices that lie apart
+    by constants are several tiles.
     """
     users = [item for item in items if _accesses(program, item, tensor)]
     common = _common(users)
     columns: list[list[str]] = [[] for _ in range(program.tensors[tensor].rank)]
-    offsets: list[Affine | None] = [None for _ in columns]
+    offsets: list[list[Affine | None]] = [[] for _ in columns]
     for item in users:
         statement = program.statement(item.leaf.statement)
         instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
@@ -137,7 +126,8 @@ def _tile(
                 if value is None or access.padded:
                     return None
                 if access.free and dimension == len(access.affine) - 1:
-                    continue  # the lanes that a merge reads, all of them
+                    offsets[dimension].append(None)  # the lanes that a merge reads, all of them
+                    continue
                 place = simplified(value.substituted(instance), reach)
                 found = [n for n in place.names() if n in used]
                 if len(set(found)) > 1 or (found and dict(place.terms).get(found[0]) != 1):
@@ -147,16 +137,34 @@ def _tile(
                     n not in common and n not in program.sizes for n in offset.names()
                 ):
                     return None
-                if offsets[dimension] is not None and offsets[dimension] != offset:
-                    return None
-                offsets[dimension] = offset
+                offsets[dimension].append(offset)
                 columns[dimension] += found
                 if bool(found) != bool(columns[dimension]):
                     return None
     if any(len(set(c)) != len(c) for c in _by_leaf(users, columns)):
         return None
+    slices = _slices(offsets, [max((used[n] for n in column), default=1) for column in columns])
     whole = all(_in_every(program, users, tensor, d, c, used, reach) for d, c in enumerate(columns))
-    return columns if whole and _stays(program, items, tensor, len(common)) else None
+    return (columns, slices) if slices and whole and _stays(program, items, tensor, len(common)) else None
+
+
+def _slices(offsets: Sequence[Sequence[Affine | None]], widths: Sequence[int]) -> tuple[tuple[int, ...], ...] | None:
+    """The constants at which slices begin; None where they differ by more than constants, or overlap.
+
+    *offsets*: for each dimension those of all accesses (None: all of it); *widths*: how many lanes slices have there.
+    """
+    constants: list[list[int]] = []
+    for dimension in offsets:
+        found = [o for o in dimension if o is not None]
+        begins = {o.constant for o in found}
+        if len({o - o.constant for o in found}) > 1 or (len(found) < len(dimension) and len(begins) > 1):
+            return None
+        constants.append([min(begins, default=0) if o is None else o.constant for o in dimension])
+    slices = sorted(set(zip(*constants, strict=True)))
+    for one, other in itertools.combinations(slices, 2):
+        if all(abs(a - b) < width for a, b, width in zip(one, other, widths, strict=True)):
+            return None
+    return tuple(slices) or ((),)
 
 
 def _by_leaf(users: Sequence[Placed], columns: Sequence[Sequence[str]]) -> Iterator[list[str]]:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compiler.ir.dtype import DType
-    from ...compiler.ir.program import Program
 
 
 def with_carried(body: Sequence[Stmt], outside: frozenset[str] = frozenset()) -> tuple[Stmt, ...]:
@@ -34,7 +33,7 @@ def with_carried(body: Sequence[Stmt], outside: frozenset[str] = frozenset()) ->
     return tuple(result)
 
 
-def with_starts(body: Sequence[Stmt], program: Program, outside: frozenset[str] = frozenset()) -> tuple[Stmt, ...]:
+def with_starts(body: Sequence[Stmt], outside: frozenset[str] = frozenset()) -> tuple[Stmt, ...]:
     """The statements with a start for each tile that is read where it may not have been made.
 
     Such a read does not matter: it stands in a branch not taken, or behind a loop without iterations. But the name has
@@ -45,16 +44,15 @@ def with_starts(body: Sequence[Stmt], program: Program, outside: frozenset[str] 
     for number, stmt in enumerate(body):
         inner = {let.name: let for let in lets((stmt,))} if isinstance(stmt, (For, If)) else {}
         later = {ref.name for after in body[number + 1 :] for ref in refs(after)}
-        first = {n: let.axes for n, let in inner.items() if n in later}
+        first = {n: (let.axes, let.value.dtype) for n, let in inner.items() if n in later}
         own = refs(stmt) if isinstance(stmt, (Let, Store)) else ()
-        first |= {ref.name: ref.axes for ref in own}
-        for name, axes in first.items():
+        first |= {ref.name: (ref.axes, ref.dtype) for ref in own}
+        for name, (axes, dtype) in first.items():
             if name not in sure:
-                dtype = program.tensors[name].dtype
                 result.append(Let(name, Full(anything(dtype), (), dtype), axes))
                 sure.add(name)
         if isinstance(stmt, (For, If)):
-            stmt = replace(stmt, body=with_starts(stmt.body, program, frozenset(sure)))
+            stmt = replace(stmt, body=with_starts(stmt.body, frozenset(sure)))
         elif isinstance(stmt, Let):
             sure.add(stmt.name)
         result.append(stmt)

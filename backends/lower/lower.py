@@ -32,6 +32,7 @@ from .origins import from_zero
 from .products import as_dot, dot_axes
 from .refusing import cannot
 from .tile import Elem, For, If, Let, Reduce, Roles, Stmt, Store, Tiles, Value
+from .unroll import unrolled
 from .values import Scene, value_of
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def lower_to_tiles(
         IllegalTransformError: tiles cannot say it (rule target), an axis has no constant extent (shape), or a masked
             matrix product would add terms that the definition does not have (rounding).
     """
-    plain = from_zero(program, tree)
+    plain = unrolled(program, from_zero(program, tree))
     lanes = find_lanes(program, plain)
     _require_distinct(program, plain, lanes)
     work = _Work(program, lanes, Bounds(program, rename, words), Bounds(program, rename))
@@ -76,8 +77,9 @@ def lower_to_tiles(
         if t.role not in ("input", "constant") and n not in program.outputs and n not in lanes.tiles
     )
     body = with_forwarded(with_fills(body), work.lanes.axes)
-    carried = with_carried(with_starts(body, program))
-    return Tiles(work.lanes.axes, carried, arrays, tuple(lanes.tiles), dict(_orders(tree, arrays)))
+    carried = with_carried(with_starts(body))
+    tiles = tuple(n for tensor in lanes.tiles for n in lanes.tiles_of(tensor))
+    return Tiles(work.lanes.axes, carried, arrays, tiles, dict(_orders(tree, arrays)))
 
 
 def _orders(tree: Sequence[Node], arrays: Sequence[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -168,7 +170,7 @@ def _leaf(work: _Work, leaf: Leaf, block: tuple[str, ...], known: isl.Set) -> li
     _require_apart(program, lanes, statement, leaf, block)
     try:
         runs = condition(projected(domain, [n for n in _params(domain) if n not in axes]).gist(known))
-        alive = work.live.get(statement.tensor)
+        alive = work.live.get(_tile(statement, scene))
         made = _statement(work, statement, scene)
         check_lanes(scene, statement, made, alive)
     except UnsayableError:
@@ -216,18 +218,26 @@ def _statement(work: _Work, statement: Statement, scene: Scene) -> Let | Store:
         mask = scene.lanes_where(kept)
         return Store(statement.tensor, target, mask, value, kept, comment)
     axes = tuple(n for n in dims if n is not None)
-    alive = work.live.get(statement.tensor)
+    name = _tile(statement, scene)
+    alive = work.live.get(name)
     domain = projected(scene.domain, [n for n in _params(scene.domain) if n not in reduced])
     if alive is None:
-        work.live[statement.tensor] = domain
-        return Let(statement.tensor, value, axes, comment=comment)
+        work.live[name] = domain
+        return Let(name, value, axes, comment=comment)
     # Lanes that are alive and take no part keep what they hold.
     context = projected(scene.known, [n for n in _params(scene.known) if n not in reduced]).intersect(
         projected(alive, [n for n in _params(alive) if n in {*_params(scene.known), *axes}])
     )
     mask = condition(domain.gist(context))
-    work.live[statement.tensor] = alive.union(domain).coalesce()
-    return Let(statement.tensor, value, axes, mask, mask != TRUE, comment)
+    work.live[name] = alive.union(domain).coalesce()
+    return Let(name, value, axes, mask, mask != TRUE, comment)
+
+
+def _tile(statement: Statement, scene: Scene) -> str:
+    """The tile that a statement writes, or the tensor in memory."""
+    if statement.tensor not in scene.lanes.tiles:
+        return statement.tensor
+    return scene.lanes.tile(statement.tensor, [scene.place(a) for a in statement.position])
 
 
 def _reduced(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str, ...]) -> Value:
@@ -279,7 +289,7 @@ def _step(statement: Statement) -> tuple[Expr, Expr, Expr] | None:
 def _missing(work: _Work, statement: Statement, scene: Scene, reduced: tuple[str, ...]) -> Formula:
     """The condition that fails in lanes that take no part in a sum that is alive."""
     context = scene.known
-    alive = work.live.get(statement.tensor)
+    alive = work.live.get(_tile(statement, scene))
     if statement.tensor not in scene.lanes.tiles:
         # What lies in memory is written where the statement runs, and nowhere else.
         alive = projected(scene.domain, [n for n in _params(scene.domain) if n not in reduced])

@@ -1,4 +1,4 @@
-"""Where the axes of tiles start: block loops counted from 0 on, and those of one iteration gone."""
+"""Where axes start: block loops counted from 0 on, as unrolled ones are, and those of one iteration gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def from_zero(program: Program, tree: Sequence[Node]) -> tuple[Node, ...]:
-    """The tree with every block loop's index counted from its first value.
+    """The tree with every block loop's index counted from its first value, and unrolled loops' where that is said.
 
     Raises:
         IllegalTransformError: the first value is no single expression of sizes and outer indices (rule target).
@@ -38,12 +38,15 @@ def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bo
     if not isinstance(node, Loop):
         return [replace(node, body=tuple(n for inner in node.body for n in _from_zero(program, inner, around, bounds)))]
     body = node.body
-    if node.kind == "block":
+    if node.kind in ("block", "unroll"):
         values = bounds.values(node, around)
         position = values.find_dim_by_name(isl.dim_type.param, node.index)
         low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
         pieces = low.gist(low.domain()).coalesce().get_pieces()
-        base = affine_of_isl(pieces[0][1].ceil()) if len(pieces) == 1 else _below(program, node, values, pieces)
+        if len(pieces) == 1:
+            base = affine_of_isl(pieces[0][1].ceil())
+        else:
+            base = _below(program, node, values, pieces) if node.kind == "block" else Affine()
         if values.is_subset(formula_set(_names(values), Comparison("==", Affine.name(node.index), base))):
             # One value is no axis: all that it says is where.
             body = reindexed(program, body, node.index, (), base, TRUE)

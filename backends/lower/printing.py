@@ -43,11 +43,13 @@ class TilePrinter:
 
     def body(self, stmts: Sequence[Stmt]) -> None:
         """The lines of some statements."""
+        said = ""
         for stmt in stmts:
-            self.statement(stmt)
+            self.statement(stmt, said)
+            said = stmt.comment if isinstance(stmt, (Let, Store)) else ""
 
-    def statement(self, stmt: Stmt) -> None:
-        """The lines of a statement; names that it alone needs are free again after it."""
+    def statement(self, stmt: Stmt, said: str = "") -> None:
+        """The lines of a statement; names that it alone needs are free again after it. *said*: the comment above it."""
         mark = self.names.mark()
         self.loads = {}
         match stmt:
@@ -60,12 +62,10 @@ class TilePrinter:
                 self.writer.indent += 1
                 self.body(stmt.body)
                 self.writer.indent -= 1
-            case Let():
-                self.comment(stmt.comment)
-                self.let(stmt)
-            case Store():
-                self.comment(stmt.comment)
-                self.store(stmt)
+            case Let() | Store():
+                if stmt.comment != said:
+                    self.comment(stmt.comment)
+                self.let(stmt) if isinstance(stmt, Let) else self.store(stmt)
         self.names.release(mark)
 
     def comment(self, text: str) -> None:

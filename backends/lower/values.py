@@ -165,7 +165,7 @@ def _merged(node: Partial, scene: Scene) -> Value:
         raise cannot(scene.program, text, "block the loop over the lanes, and keep the sum in one nest", node.span)
     prefix = tuple(scene.place(s.affine) for s in node.prefix)
     axes = scene.axes_in(*prefix)
-    held = Ref(node.tensor, tuple(n for n in dims if n is not None), node.dtype)
+    held = Ref(scene.lanes.tile(node.tensor, prefix), tuple(n for n in dims if n is not None), node.dtype)
     return Reduce(node.op, held, (lane,), axes, node.dtype, pairs=True)
 
 
@@ -176,7 +176,9 @@ def _read(node: Read, inner: tuple[Value, ...], scene: Scene) -> Value:
     for sub, value in zip(node.subscripts, inner, strict=False):
         index.append(scene.place(sub.affine) if isinstance(sub, Index) else value)
     if dims is not None:
-        return Ref(node.tensor, tuple(n for n in dims if n is not None), node.dtype)
+        # A tile has one place at each position, none of which data decide.
+        places = [i for i in index if isinstance(i, Affine)]
+        return Ref(scene.lanes.tile(node.tensor, places), tuple(n for n in dims if n is not None), node.dtype)
     # In the order of the tensor's dimensions, as they lie in memory.
     by_dimension = [scene.axes_in(i) if isinstance(i, Affine) else i.axes for i in index]
     axes = tuple(dict.fromkeys(n for dimension in by_dimension for n in dimension))

@@ -28,6 +28,16 @@ ROWS = """kernel f(X: bf16[M, K]) -> (S: f32[M], Q: f8e4m3[M, K]) {
     S[i] = 1 if a[i] <= 0 else a[i] / 448
     Q[i, k] = sat f8e4m3(f32(X[i, k]) / S[i])
 }"""
+NORMED = """kernel f(X: bf16[M, 100], w: bf16[100]) -> (Y: bf16[M, 100]) {
+    ss[i] = sum(d, lanes=32) f32(X[i, d]) * f32(X[i, d])
+    Y[i, d] = bf16(f32(X[i, d]) * rsqrt(ss[i]) * f32(w[d]))
+}"""
+SOFTMAX = """kernel f(X: bf16[M, 100]) -> (Y: f32[M, 100]) {
+    m[i] = max(d) f32(X[i, d])
+    e[i, d] = exp(f32(X[i, d]) - m[i])
+    s[i] = sum(d, lanes=16) e[i, d]
+    Y[i, d] = e[i, d] / s[i]
+}"""
 SIZES = tw.Sizes(rows=16, columns=16, depth=16, stages=2, part=32)
 
 
@@ -72,6 +82,27 @@ def test_parts_need_permission() -> None:
     strict = TALL.replace("allow reassociate in ", "")
     assert len(compiled(strict).launches) == 1
     assert not compiled(strict).permissions
+
+
+@pytest.mark.parametrize(("text", "pieces"), [(NORMED, 4), (SOFTMAX, 7)], ids=["norm", "softmax"])
+def test_a_row_of_one_length_stays_in_registers_piece_by_piece(
+    text: str, pieces: int, interpreter: Interpreter
+) -> None:
+    made = compiled(text, None)
+    assert len(made.launches) == 1
+    # Each element of the row is read from memory once, before anything is done with it.
+    read = made.source.count("tl.load(X")
+    assert read == pieces
+    assert made.source.rindex("tl.load(") < made.source.index("tl.full(")
+    arguments = random_inputs(made.kernel.program, {"M": 3}, 1)
+    (found,) = interpreter.run(made.source, "f", arguments, tma=False)
+    assert same_bits(np.asarray(made.kernel(**arguments)), found)
+
+
+def test_a_row_of_any_length_is_read_piece_by_piece() -> None:
+    made = compiled(NORMED.replace("100", "D"), None)
+    assert made.source.count("tl.load(X") == 2
+    assert "for ss_do in range" in made.source
 
 
 @pytest.mark.parametrize("sizes", [{"M": 70, "K": 40}, {"M": 1, "K": 1}, {"M": 3, "K": 0}])
