@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .compiler.arguments import ArgumentError
-    from .compiler.automatic import gpu_schedule
+    from .compiler.automatic import cpu_schedule, gpu_schedule
     from .compiler.compile import CompiledKernel, compile
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
     from .compiler.ranking import rank
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
+    from .passes.auto_cpu import CpuSizes
     from .passes.recipe import Sizes
     from .passes.refusal import IllegalTransformError, Refusal
 
@@ -31,8 +32,10 @@ _HOME = {
     "parse": "compiler.kernel",
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
+    "cpu_schedule": "compiler.automatic",
     "gpu_schedule": "compiler.automatic",
     "rank": "compiler.ranking",
+    "CpuSizes": "passes.auto_cpu",
     "Sizes": "passes.recipe",
     "compile": "compiler.compile",
     "CompiledKernel": "compiler.compile",
@@ -47,6 +50,7 @@ _MODULES = {"testing": "compiler.testing"}
 __all__ = [
     "ArgumentError",
     "CompiledKernel",
+    "CpuSizes",
     "Diagnostic",
     "IllegalTransformError",
     "Kernel",
@@ -56,6 +60,7 @@ __all__ = [
     "SourceError",
     "TilewrightError",
     "compile",
+    "cpu_schedule",
     "gpu_schedule",
     "load",
     "parse",

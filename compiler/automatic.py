@@ -6,10 +6,12 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from ..backends.llvm.target import host
 from ..backends.triton.emit import emit_triton
 from ..cost.estimate import estimate
 from ..cost.machine import machine as machine_of
 from ..passes.auto import schedule_for_gpu
+from ..passes.auto_cpu import schedule_for_cpu, sizes_for
 from ..passes.choices import choices
 from ..passes.dependence import OPERATIONS
 from ..passes.recipe import Sizes
@@ -20,6 +22,7 @@ from .schedule import Schedule
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..passes.auto_cpu import CpuSizes
     from .kernel import Kernel
 
 
@@ -55,6 +58,16 @@ def gpu_schedule(
             continue
         return schedule
     return Schedule(kernel)
+
+
+def cpu_schedule(kernel: Kernel, sizes: CpuSizes | None = None) -> Schedule:
+    """A schedule for the target llvm: a fixed heuristic made of the steps that anybody could take.
+
+    *sizes*: of its tiles (None: by the registers of this machine's processor).
+    """
+    schedule = Schedule(kernel)
+    schedule_for_cpu(schedule, sizes or sizes_for(host().lanes))
+    return schedule
 
 
 def chosen(kernel: Kernel, at: Mapping[str, int], machine: str = "h200") -> Sizes:

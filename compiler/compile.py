@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..backends.llvm.emit import emit_llvm
+from ..backends.llvm.target import host
 from ..backends.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..backends.numpy.tiles import emit_tiles
@@ -16,7 +18,7 @@ from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
 from ..passes.verify import Certificate, verify
 from .arguments import bind
-from .automatic import gpu_schedule
+from .automatic import cpu_schedule, gpu_schedule
 from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
@@ -27,6 +29,7 @@ from .tile_check import check_tiles
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..backends.llvm.call import Code
     from ..backends.triton.ahead import Capacity
     from ..backends.triton.launch import Launch
     from .arguments import Array
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-TARGETS = ("numpy", "tiles", "triton")
+TARGETS = ("llvm", "numpy", "tiles", "triton")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,8 @@ class CompiledKernel:
     leans: tuple[str, ...] = ()
     # The kernels of a Triton module, in the order in which they run.
     launches: tuple[Launch, ...] = ()
+    # For llvm, what runs.
+    code: Code | None = field(default=None, repr=False)
 
     @cached_property
     def _function(self) -> Callable[..., Any]:
@@ -81,6 +86,22 @@ class CompiledKernel:
     def permissions(self) -> frozenset[str]:
         """The permissions that are used."""
         return frozenset((*(self.certificate.permissions if self.certificate else ()), *self.leans))
+
+    @property
+    def assembly(self) -> str:
+        """The processor's instructions, for the target llvm.
+
+        Raises:
+            ValueError: the target is another one.
+        """
+        if self.code is None:
+            raise ValueError(f"the target {self.target} has no instructions of a processor")
+        return self.code.assembly
+
+    def prepare(self) -> None:
+        """Make the machine code now, and not at the first call; for other targets nothing."""
+        if self.code is not None:
+            self.code.prepare()
 
     def capacity(self, arch: int = 90, *, aligned: bool = True) -> tuple[Capacity, ...]:
         """What each Triton kernel takes of a multiprocessor, compiled ahead of time (no GPU is needed).
@@ -173,7 +194,20 @@ class CompiledKernel:
         """
         if self.target == "triton":
             return self._caller(args, keywords, out)
+        if self.code is not None:
+            return self._by_machine(self.code, args, keywords, out)
         return call_with(self.kernel.program, self._function, args, keywords, out)
+
+    def _by_machine(
+        self, code: Code, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
+    ) -> Array | tuple[Array, ...]:
+        bound = bind(self.kernel.program, args, keywords, out)
+        found = code.run(bound.arrays, bound.sizes, bound.scalars, bound.out)
+        if found is None:
+            # The definition says which position it was.
+            return self.kernel(*args, **keywords)
+        results = tuple(found[name] for name in self.kernel.program.outputs)
+        return results[0] if len(results) == 1 else results
 
 
 def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
@@ -186,12 +220,14 @@ def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
 
 
 def compile(
-    kernel: Kernel, schedule: Schedule | None = None, target: str = "numpy", *, warps: int | None = None
+    kernel: Kernel, schedule: Schedule | None = None, target: str = "llvm", *, warps: int | None = None
 ) -> CompiledKernel:
-    """Compile a kernel, in the order of a schedule (None: the definition, vectorised; for triton `gpu_schedule`).
+    """Compile a kernel, in the order of a schedule (None: that of `cpu_schedule` or `gpu_schedule`; for numpy the
+    definition, vectorised).
 
-    *target*: numpy, loop by loop; tiles, NumPy too, with each statement under block loops as one operation on a small
-    array: what a GPU is given, to be read and run anywhere; or triton, that for a GPU, as a function of torch tensors.
+    *target*: llvm, machine code for this processor; numpy, loop by loop; tiles, NumPy too, with each statement under
+    block loops as one operation on a small array: what a GPU is given, to be read and run anywhere; or triton, that for
+    a GPU, as a function of torch tensors.
     *warps*: how many a program of a Triton kernel has, a power of two up to 32 (None: by its largest tile).
 
     Raises:
@@ -207,15 +243,17 @@ def compile(
         return CompiledKernel(kernel, target, kernel.numpy_source)
     if schedule is None and target == "triton":
         schedule = gpu_schedule(kernel)
+    if schedule is None and target == "llvm":
+        schedule = cpu_schedule(kernel)
     if schedule is None:
         raise ValueError("tiles are what the block loops of a schedule make: give one")
     if schedule.kernel is not kernel:
         raise ValueError(f"the schedule is of {schedule.kernel.name}, not of this {kernel.name}")
     for statement in kernel.program.statements:
-        if target == "numpy" and statement.folds:
+        if target in ("numpy", "llvm") and statement.folds:
             message = f"{statement.name} is the sum of a matrix unit, and loops add one element at a time"
-            hint = "compile it without a schedule, or for the target 'tiles'"
-            raise IllegalTransformError(Refusal("target", "compile numpy", message, statement.span, hint))
+            hint = "compile it for the target 'numpy' without a schedule, or for 'tiles' with one"
+            raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span, hint))
     certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
     program, tree, trace = schedule.state.program, schedule.state.tree, schedule.trace
     heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""
@@ -230,6 +268,9 @@ def compile(
 
     if target == "numpy":
         return CompiledKernel(kernel, target, emitted(emit_nest), trace, certificate)
+    if target == "llvm":
+        code = emitted(emit_llvm, host())
+        return CompiledKernel(kernel, target, code.source, trace, certificate, code=code)
     tiles = emitted(emit_tiles)
     in_tiles = CompiledKernel(kernel, "tiles", tiles.source, trace, certificate, tiles.leans)
     if target == "tiles":

@@ -43,7 +43,7 @@ def schedule_for_gpu(steps: Steps, sizes: Sizes, contracts: bool = True, apart: 
     *contracts*: whether contractions get tiles of rows and columns, for matrix units; *apart*: equations that have a
     launch of their own, whoever reads them.
     """
-    _inline(steps, sizes, apart)
+    inline_all(steps, sizes.whole, apart)
     program = steps.state.program
     waiting = groups(program, apart)
     while waiting:
@@ -71,31 +71,33 @@ def _joins(program: Program, together: Sequence[Group], group: Group) -> bool:
     )
 
 
-def _inline(steps: Steps, sizes: Sizes, apart: frozenset[str]) -> None:
+def inline_all(steps: Steps, longest: int | None, apart: frozenset[str] = frozenset()) -> None:
     """Write the elementwise equations into their readers, but for what a contraction multiplies, and functions of a row
-    that stays where it is."""
+    that stays where it is, which is not longer than *longest* (None: any)."""
     program = steps.state.program
     factors = multiplied(program)
     kept: list[str] = []
     for stage in program.stages:
         if stage.tensor in (*program.outputs, *factors) or reductions(stage) or stage.name in apart:
             continue
-        if _costs_more(program, stage, sizes):
+        if _costs_more(program, stage, longest):
             kept.append(stage.name)
         else:
             attempt(steps, steps.inline, stage.name)
     within = {name for group in groups(steps.state.program, apart) for name in group.members}
     for name in kept:
-        if name not in within:
+        if name not in within and longest is not None:
             attempt(steps, steps.inline, name)
 
 
-def _costs_more(program: Program, stage: Stage, sizes: Sizes) -> bool:
+def _costs_more(program: Program, stage: Stage, longest: int | None) -> bool:
     """Whether an equation calls a function of elements of a row that fits into a tile, and several read them."""
     calls = any(isinstance(node, Call) and node.function != "fma" for node in postorder(stage.value))
     readers = [s for s in program.stages if stage.tensor in {n.tensor for n in reads(s.value)}]
-    bound = greatest(program, stage.name, stage.ranges[-1].index) if stage.ranges else None
-    row = bound is not None and bound < sizes.whole
+    row = bool(stage.ranges)
+    if longest is not None and row:
+        bound = greatest(program, stage.name, stage.ranges[-1].index)
+        row = bound is not None and bound < longest
     return calls and row and len(readers) > 1 and any(reductions(reader) for reader in readers)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDER = Path(__file__).with_name("golden")
+
+
+# Compiled code of a run of the tests is kept for that run alone.
+os.environ.setdefault("TILEWRIGHT_CACHE", tempfile.mkdtemp(prefix="tilewright-"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,29 +16,39 @@ from .masks import formula_set
 from .refusing import cannot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...compiler.ir.program import Program
+    from ...compiler.ir.tree import Kind
+
+KINDS: tuple[Kind, ...] = ("block", "unroll")
 
 
-def from_zero(program: Program, tree: Sequence[Node]) -> tuple[Node, ...]:
-    """The tree with every block loop's index counted from its first value, and unrolled loops' where that is said.
+def from_zero(program: Program, tree: Sequence[Node], kinds: Collection[Kind] = KINDS) -> tuple[Node, ...]:
+    """The tree with the index of loops of some kinds counted from its first value; but for block loops only where that
+    is one expression.
 
     Raises:
         IllegalTransformError: the first value is no single expression of sizes and outer indices (rule target).
     """
     tree = distributed(tree)
     bounds = Bounds(program)
-    return tuple(n for node in tree for n in _from_zero(program, node, (), bounds))
+    return tuple(n for node in tree for n in _from_zero(program, node, (), bounds, kinds))
 
 
-def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bounds) -> list[Node]:
+def _from_zero(
+    program: Program, node: Node, around: tuple[str, ...], bounds: Bounds, kinds: Collection[Kind]
+) -> list[Node]:
     if isinstance(node, Leaf):
         return [node]
     if not isinstance(node, Loop):
-        return [replace(node, body=tuple(n for inner in node.body for n in _from_zero(program, inner, around, bounds)))]
+        return [
+            replace(
+                node, body=tuple(n for inner in node.body for n in _from_zero(program, inner, around, bounds, kinds))
+            )
+        ]
     body = node.body
-    if node.kind in ("block", "unroll"):
+    if node.kind in kinds:
         values = bounds.values(node, around)
         position = values.find_dim_by_name(isl.dim_type.param, node.index)
         low = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1).dim_min(0)
@@ -50,11 +60,11 @@ def _from_zero(program: Program, node: Node, around: tuple[str, ...], bounds: Bo
         if values.is_subset(formula_set(_names(values), Comparison("==", Affine.name(node.index), base))):
             # One value is no axis: all that it says is where.
             body = reindexed(program, body, node.index, (), base, TRUE)
-            return [n for member in body for n in _from_zero(program, member, around, bounds)]
+            return [n for member in body for n in _from_zero(program, member, around, bounds, kinds)]
         if base != Affine():
             body = reindexed(program, body, node.index, (node.index,), Affine.name(node.index) + base, TRUE)
     inner = (*around, node.index)
-    return [replace(node, body=tuple(n for member in body for n in _from_zero(program, member, inner, bounds)))]
+    return [replace(node, body=tuple(n for member in body for n in _from_zero(program, member, inner, bounds, kinds)))]
 
 
 def _below(program: Program, loop: Loop, values: isl.Set, pieces: Sequence[tuple[isl.Set, isl.Aff]]) -> Affine:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ...compiler.ir.affine import make_map, make_set
 from ...compiler.ir.codegen import Bounds, expression, without
 from ...compiler.ir.expr import Index
 from ...compiler.ir.program import Extent, Program, Tensor
-from ...compiler.ir.quasiaffine import TRUE, Affine, Comparison, Range, conjunction
+from ...compiler.ir.quasiaffine import TRUE, Affine
 from ...compiler.ir.show import statement_text
-from ...compiler.ir.storage import PLAIN, Storage
+from ...compiler.ir.storage import PLAIN, Storage, greatest_places
 from ...compiler.ir.trampoline import Deep, run
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, placed
 from ...passes.footprint import places_of, touched
@@ -178,7 +177,6 @@ class Emission(Expressions):
         if _laid_out(storage):
             counts = dict(storage.fold)
             ends = [str(counts[d]) if d in counts else f"max(1, {s})" for d, s in enumerate(sizes)]
-            # The layout is monotone or periodic in each position: its greatest places are found by asking isl.
             sizes = _place_counts(storage, found.rank, ends)
         shape = f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
         self.writer.line(f"{self.names[tensor]} = np.zeros({shape}, {type_text(found.dtype)})")
@@ -232,22 +230,11 @@ class Emission(Expressions):
 
 def _place_counts(storage: Storage, rank: int, counts: Sequence[str]) -> list[str]:
     """How many places each dimension of a layout has, for a buffer with that many positions in each of its own."""
-    names = tuple(f"at{d}" for d in range(rank))
-    sizes = tuple(f"count{d}" for d in range(rank))
-    inside = conjunction(
-        *(Range(n, (Affine(),), (Affine.name(s),)).formula() for n, s in zip(names, sizes, strict=True))
-    )
-    some = conjunction(*(Comparison(">=", Affine.name(s), Affine.number(1)) for s in sizes))
-    plain = replace(storage, fold=())
-    places = plain.places({d: Affine.name(n) for d, n in enumerate(names)}, rank)
-    image = make_map(sizes, names, places, conjunction(inside, some)).range()
-    known = make_set(sizes, (), some).params()
-    texts = dict(zip(sizes, counts, strict=True))
-    found: list[str] = []
-    for position in range(len(places)):
-        greatest = image.dim_max(position).gist(known).coalesce()
-        count = expression(isl.AstBuild.from_context(known).expr_from_pw_aff(greatest), lambda n: f"({texts[n]})")
-        found.append(f"{count} + 1")
+    names = tuple(f"count{d}" for d in range(rank))
+    known, greatest = greatest_places(storage, names)
+    texts = dict(zip(names, counts, strict=True))
+    build = isl.AstBuild.from_context(known)
+    found = [f"{expression(build.expr_from_pw_aff(g), lambda n: f'({texts[n]})')} + 1" for g in greatest]
     if storage.swizzle:
         found[-1] = f"-(-({found[-1]}) // {storage.swizzle}) * {storage.swizzle}"
     if storage.pad:

@@ -9,6 +9,8 @@ import click
 
 from ... import __version__
 from ..ir.errors import TilewrightError
+from .bench import bench
+from .cache import cache
 from .check import check
 from .cost import explain, rank_
 from .emit import emit
@@ -31,7 +33,7 @@ def cli() -> None:
     """
 
 
-for command in (check, show, emit, run, explain, rank_, machine):
+for command in (check, show, emit, run, bench, explain, rank_, machine, cache):
     cli.add_command(command)
 
 

@@ -14,7 +14,7 @@ EXAMPLE = "txc emit --target tiles --schedule examples/schedules/matmul_silu.py 
 
 @click.command(epilog=f"Example: {EXAMPLE}")
 @click.argument("file")
-@click.option("--target", type=click.Choice(TARGETS), default="numpy", show_default=True)
+@click.option("--target", type=click.Choice([*TARGETS, "asm"]), default="numpy", show_default=True)
 @click.option("--schedule", "path", help="A Python file that defines schedule(s).")
 @click.option("--kernel", "name", help="The kernel, where the file holds several.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="Sizes to choose the default's tiles for.")
@@ -29,7 +29,10 @@ def emit(
     machine: str,
     output: str | None,
 ) -> None:
-    """Print the code of a kernel in FILE: a module that runs by itself.
+    """Print the code of a kernel in FILE.
+
+    llvm: LLVM's text for this processor, or the one that TILEWRIGHT_CPU names; asm: its instructions. The others are
+    modules that run by themselves.
 
     numpy: the definition, or loop by loop with a schedule. tiles: NumPy too, each statement under the block loops of a
     schedule as one operation on a small array. triton: that for a GPU, as a function of torch tensors; without a
@@ -45,7 +48,8 @@ def emit(
     schedule = scheduled(kernel, path) if path is not None else None
     if sizes:
         schedule = gpu_schedule(kernel, at=numbers(kernel, sizes), machine=machine)
-    text = compile(kernel, schedule, target).source
+    made = compile(kernel, schedule, "llvm" if target == "asm" else target)
+    text = made.assembly if target == "asm" else made.source
     if output is None:
         click.echo(text, nl=False)
     else:

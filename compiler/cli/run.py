@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from ...passes.refusal import IllegalTransformError
+from ..compile import compile
 from ..inputs import default_scalars, default_sizes, random_inputs
 from ..ir.bits import digest, same_bits
 from .common import pairs, read_kernel
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..arguments import Array, Number
+    from ..compile import CompiledKernel
     from ..ir.program import Program, Tensor
     from ..kernel import Kernel
 
@@ -28,6 +31,7 @@ MEMORY = 16 << 30
 @click.command(epilog="Example: txc run examples/matmul_silu.tx --size M=64 K=96 N=80 --seed 0 --check")
 @click.argument("file")
 @click.option("--kernel", "name", help="The kernel, where the file holds several.")
+@click.option("--target", type=click.Choice(["llvm", "numpy"]), help="What runs it.  [default: llvm, where it can]")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="Sizes; those not given are chosen.")
 @click.option("--scalar", "scalars", multiple=True, metavar="NAME=X ...", help="Scalar arguments.")
 @click.option(
@@ -49,11 +53,12 @@ MEMORY = 16 << 30
     "--check",
     "wants_check",
     is_flag=True,
-    help="Compare with the scalar interpreter, bit for bit, at small sizes.",
+    help="Compare with the definition, and that with the scalar interpreter at small sizes, bit for bit.",
 )
 def run(
     file: str,
     name: str | None,
+    target: str | None,
     sizes: tuple[str, ...],
     scalars: tuple[str, ...],
     inputs: tuple[str, ...],
@@ -61,7 +66,10 @@ def run(
     seed: int,
     wants_check: bool,
 ) -> None:
-    """Run the definition of a kernel in FILE and print a summary of its outputs."""
+    """Run a kernel in FILE and print a summary of its outputs.
+
+    llvm: as machine code, by the default schedule; numpy: its definition.
+    """
     kernel = read_kernel(file, name)
     program = kernel.program
     tensors = [n for n in program.parameters if n in program.tensors]
@@ -77,8 +85,12 @@ def run(
         **default_scalars(program, values),
         **all_sizes,
     }
+    compiled = _compiled(kernel, target)
+    function = compiled or kernel
+    if compiled is not None:
+        compiled.prepare()
     start = time.perf_counter()
-    result = kernel(**arguments)
+    result = function(**arguments)
     elapsed = time.perf_counter() - start
     results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
     click.echo(f"{kernel.signature}\n  {_shown(all_sizes)}, seed {seed}: {elapsed * 1e3:.1f} ms")
@@ -87,9 +99,25 @@ def run(
     for output, path in targets.items():
         _write(path, results[output])
     if wants_check:
-        equal = check_bits(kernel, all_sizes, values, seed)
-        click.echo(equal[1])
-        sys.exit(0 if equal[0] else 1)
+        checks = [check_bits(kernel, all_sizes, values, seed)]
+        if compiled is not None:
+            checks.insert(0, check_code(compiled, arguments, results))
+        for _, line in checks:
+            click.echo(line)
+        sys.exit(0 if all(equal for equal, _ in checks) else 1)
+
+
+def _compiled(kernel: Kernel, target: str | None) -> CompiledKernel | None:
+    """The kernel as machine code; None where its definition is to run."""
+    if target == "numpy":
+        return None
+    try:
+        return compile(kernel, target="llvm")
+    except IllegalTransformError as error:
+        if target is not None:
+            raise
+        click.echo(f"in NumPy: {error.refusal.message}")
+        return None
 
 
 def _number(name: str, text: str) -> Number:
@@ -175,6 +203,34 @@ def summary(name: str, array: Array) -> str:
     with np.errstate(all="ignore"):
         spread = f"min {np.min(wide):.6g}  max {np.max(wide):.6g}  mean {np.mean(wide):.6g}"
     return f"{head}  {spread}\n    {first}{' ...' if array.size > 4 else ''}  bits {digest(array)}"
+
+
+def check_code(
+    compiled: CompiledKernel, arguments: Mapping[str, Any], results: Mapping[str, Array]
+) -> tuple[bool, str]:
+    """Compare what machine code gave with the definition: bit for bit, or within the bound of what is permitted."""
+    program = compiled.kernel.program
+    want = compiled.kernel(**arguments)
+    wanted = dict(zip(program.outputs, want if isinstance(want, tuple) else (want,), strict=True))
+    differing = [n for n in program.outputs if not same_bits(results[n], np.asarray(wanted[n]))]
+    if not differing:
+        return True, "  checked: the bits of the definition"
+    used = ", ".join(sorted(compiled.permissions))
+    if used:
+        found = compiled.error_bound(**arguments)
+        bounds = dict(zip(program.outputs, found if isinstance(found, tuple) else (found,), strict=True))
+        far = [n for n in differing if not within(results[n], np.asarray(wanted[n]), bounds[n])]
+        if not far:
+            return True, f"  checked: within the bound of what is permitted ({used})"
+        return False, f"  DIFFERS from the definition by more than {used} permits: {', '.join(far)}"
+    return False, f"  DIFFERS from the definition: {', '.join(differing)}"
+
+
+def within(got: Array, want: Array, bound: Array) -> bool:
+    """Whether no element is further from the wanted one than its bound."""
+    a, b = (x.astype(np.float64) for x in (got, want))
+    with np.errstate(all="ignore"):
+        return bool(((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= bound)).all())
 
 
 def check_bits(kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Number], seed: int) -> tuple[bool, str]:

@@ -148,6 +148,8 @@ class Bounds:
         self.program = program
         self.rename = rename
         self.words = words
+        # The domains of leaves as parameter sets: a leaf is asked for at every loop around it.
+        self._points: dict[Leaf, isl.Set] = {}
 
     def start(self) -> isl.Set:
         """What is known outside every loop."""
@@ -179,7 +181,7 @@ class Bounds:
         guard = None
         if not known.is_subset(some):
             build = isl.AstBuild.from_context(known)
-            guard = expression(build.expr_from_set(some.gist(known).coalesce()), self.rename, self.words)
+            guard = self.written(build.expr_from_set(some.gist(known).coalesce()))
             known = known.intersect(some)
         low, high = low.gist(known).coalesce(), high.gist(known).coalesce()
         hull = isl.Set.from_basic_set(inside.polyhedral_hull())
@@ -193,25 +195,35 @@ class Bounds:
         return self._shown(low, known), self._shown(high.add(_one(high)), known)
 
     def _shown(self, bound: isl.PwAff, known: isl.Set) -> str:
-        return expression(isl.AstBuild.from_context(known).expr_from_pw_aff(bound), self.rename, self.words)
+        return self.written(isl.AstBuild.from_context(known).expr_from_pw_aff(bound))
+
+    def written(self, node: isl.AstExpr) -> str:
+        """An expression of isl as the target writes it."""
+        return expression(node, self.rename, self.words)
 
     def values(self, loop: Loop, outer: Sequence[str]) -> isl.Set:
         """The values of a loop's index, over the sizes and the outer indices, as a parameter set."""
         union: isl.Set | None = None
         for leaf in leaves(loop.body):
             inner = [n for n in leaf.indices if n not in (*outer, loop.index)]
-            points = without(as_params(leaf.domain, leaf.indices), inner)
+            points = without(self.points(leaf), inner)
             union = points if union is None else union.union(points)
         assert union is not None
         return union.coalesce()
 
+    def points(self, leaf: Leaf) -> isl.Set:
+        """The domain of a leaf as a parameter set."""
+        if leaf not in self._points:
+            self._points[leaf] = as_params(leaf.domain, leaf.indices)
+        return self._points[leaf]
+
     def guard(self, leaf: Leaf, known: isl.Set) -> str | None:
         """The condition under which a leaf runs, None where it always does."""
-        domain = as_params(leaf.domain, leaf.indices)
+        domain = self.points(leaf)
         if known.is_subset(domain):
             return None
         build = isl.AstBuild.from_context(known)
-        return expression(build.expr_from_set(domain.gist(known).coalesce()), self.rename, self.words)
+        return self.written(build.expr_from_set(domain.gist(known).coalesce()))
 
 
 def between(first: isl.PwAff, last: isl.PwAff, index: str) -> isl.Set:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from .affine import make_map, make_set
-from .quasiaffine import Affine, All, Comparison
+from .quasiaffine import Affine, All, Comparison, Range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import islpy as isl
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,20 @@ class Storage:
 
 
 PLAIN = Storage()
+
+
+def greatest_places(storage: Storage, counts: tuple[str, ...]) -> tuple[isl.Set, list[isl.PwAff]]:
+    """The greatest place in each dimension of a layout, before padding and swizzle, over how many positions each
+    dimension of the tensor has (by the names *counts*, at least 1); and that they are so many."""
+    # A layout is monotone or periodic in each position: isl finds where its places end.
+    names = tuple(f"at{d}" for d in range(len(counts)))
+    inside = All(tuple(Range(n, (Affine(),), (Affine.name(c),)).formula() for n, c in zip(names, counts, strict=True)))
+    some = All(tuple(Comparison(">=", Affine.name(c), Affine.number(1)) for c in counts))
+    plain = replace(storage, fold=())
+    places = plain.places({d: Affine.name(n) for d, n in enumerate(names)}, len(counts))
+    image = make_map(counts, names, places, All((inside, some))).range()
+    known = make_set(counts, (), some).params()
+    return known, [image.dim_max(d).gist(known).coalesce() for d in range(len(places))]
 
 
 def injective(storage: Storage) -> bool:

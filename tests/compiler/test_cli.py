@@ -57,7 +57,7 @@ USAGE = {
     "several kernels": (["emit", str(EXAMPLES / "argmax.tx")], "choose one with --kernel"),
     "tiles without a schedule": (["emit", "good.tx", "--target", "tiles"], "needs a --schedule"),
     "no such schedule": (["emit", "good.tx", "--schedule", "none.py"], "cannot read none.py"),
-    "unknown target": (["emit", "good.tx", "--target", "cuda"], "'cuda' is not one of 'numpy', 'tiles'"),
+    "unknown target": (["emit", "good.tx", "--target", "cuda"], "'cuda' is not one of 'llvm', 'numpy', 'tiles'"),
     "output folder": (["emit", "good.tx", "-o", "."], "cannot write .: Is a directory"),
     "two files to emit": (["emit", "good.tx", "bad.tx"], "unexpected extra argument (bad.tx)"),
     "size without a value": (["run", "good.tx", "--size", "N"], "--size takes NAME=VALUE, one or more"),
@@ -263,7 +263,7 @@ def test_the_process_prints_unusual_names(folder: Path) -> None:
 
 
 def test_cli_is_the_group_that_main_runs() -> None:
-    assert sorted(cli.commands) == ["check", "emit", "explain", "machine", "rank", "run", "show"]
+    assert sorted(cli.commands) == ["bench", "cache", "check", "emit", "explain", "machine", "rank", "run", "show"]
 
 
 def test_machine_measures_the_processor() -> None:

@@ -156,17 +156,16 @@ class Trial:
         text = str(self.schedule)
         again = tw.Schedule.replay(self.kernel, self.schedule.to_json())
         assert str(again) == text, self.told(f"a replay gives another schedule\n{text}\n{again}")
-        compiled = self.compiled()
-        if compiled is not None:
-            for sizes in self.sizes():
-                with np.errstate(over="ignore"):  # some of the data are infinite in a narrow type
-                    case = self.case(sizes)
-                self.compare(compiled, case)
+        compiled = [made for target in ("numpy", "llvm") if (made := self.compiled(target)) is not None]
+        for sizes in self.sizes() if compiled else ():
+            with np.errstate(over="ignore"):  # some of the data are infinite in a narrow type
+                case = self.case(sizes)
+            self.compare(compiled, case)
 
-    def compiled(self) -> Any:
+    def compiled(self, target: str) -> Any:
         """The schedule compiled; None where the final check runs out of its budget."""
         try:
-            return tw.compile(self.kernel, self.schedule)
+            return tw.compile(self.kernel, self.schedule, target)
         except tw.IllegalTransformError as error:
             if error.refusal.rule != "unknown":
                 raise AssertionError(self.told(f"accepted step by step, but not whole: {error}")) from None
@@ -200,20 +199,22 @@ class Trial:
         scalars = {n: d.numpy.type(2).item() if exact else element(rng, d) for n, d in program.scalars.items()}
         return Case(sizes, scalars, inputs)
 
-    def compare(self, compiled: Any, case: Case) -> None:
-        """Kernel, compiled schedule and interpreted schedule on one case."""
+    def compare(self, compiled: list[Any], case: Case) -> None:
+        """Kernel, schedule as loops of NumPy and as machine code, and interpreted schedule on one case."""
         arguments = case.arguments(self.program)
         shown = self.told(f"at {case.sizes} with {arguments}")
         try:
             want = self.kernel(**arguments)
         except tw.ArgumentError:
-            outside_is_said(compiled, arguments)
+            for made in compiled:
+                outside_is_said(made, arguments)
             return
-        got = compiled(**arguments)
+        found = [each(made(**arguments)) for made in compiled]
         state = self.schedule.state
         placed = interpret(state.program, case.inputs, case.sizes, case.scalars, state.tree)
-        for name, w, g in zip(self.program.outputs, each(want), each(got), strict=True):
-            assert equal(w, g), f"compiled: {name} = {g.tolist()}, not {w.tolist()}\n{shown}"
+        for name, w, *got in zip(self.program.outputs, each(want), *found, strict=True):
+            for made, g in zip(compiled, got, strict=True):
+                assert equal(w, g), f"{made.target}: {name} = {g.tolist()}, not {w.tolist()}\n{shown}"
             assert equal(w, placed[name]), f"interpreted: {name} = {placed[name].tolist()}, not {w.tolist()}\n{shown}"
         self.tally.compared += 1
 

@@ -40,10 +40,11 @@ def test_schedules_keep_their_promises(batch: int) -> None:
     assert tally.undecided <= BATCH // 10
 
 
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
 @pytest.mark.parametrize("text", KERNELS, ids=lambda t: t.split("kernel ", 1)[1].split("(", 1)[0])
-def test_kernels_run_as_plain_loops(text: str) -> None:
+def test_kernels_run_as_plain_loops(text: str, target: str) -> None:
     (kernel,) = tw.parse(text).values()
-    compiled, rng = tw.compile(kernel, tw.Schedule(kernel)), random.Random(text)
+    compiled, rng = tw.compile(kernel, tw.Schedule(kernel), target), random.Random(text)
     for _ in range(3):
         case = draw(rng, kernel.program)
         assert case is not None

@@ -1,0 +1,98 @@
+"""Calling compiled code on arrays: a frame of addresses, sizes and numbers."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .jit import Linked, assembly, object_of
+from .pool import runner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...compiler.ir.dtype import DType
+    from ...compiler.ir.program import Program
+    from .target import Processor
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """A scheduled program as LLVM text, and as a function once it is called.
+
+    *tensors*: those whose addresses a call passes, in order; then come the sizes, the scalars, and what shares loops.
+    """
+
+    program: Program
+    source: str
+    tensors: tuple[str, ...]
+    processor: Processor
+
+    @cached_property
+    def _linked(self) -> Linked:
+        return Linked(object_of(self.source, self.processor))
+
+    def prepare(self) -> None:
+        """Compile and link it."""
+        _ = self._linked
+
+    @cached_property
+    def assembly(self) -> str:
+        """The processor's instructions."""
+        return assembly(self.source, self.processor)
+
+    def run(
+        self,
+        arrays: Mapping[str, Array],
+        sizes: Mapping[str, int],
+        scalars: Mapping[str, float],
+        out: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array] | None:
+        """The outputs by name; None where data gave a position outside a tensor.
+
+        *out*: arrays for them, apart from the inputs and from each other (None: new ones).
+        """
+        held = {n: row_by_row(a) for n, a in arrays.items()}
+        for name in self.tensors:
+            if name not in held:
+                given = out.get(name) if out else None
+                direct = given is not None and given.flags.c_contiguous and given.flags.aligned
+                held[name] = given if given is not None and direct else empty(self.program, name, sizes)
+        frame = np.empty(len(self.tensors) + len(self.program.sizes) + len(self.program.scalars) + 1, np.int64)
+        words = [held[n].ctypes.data for n in self.tensors]
+        words += [sizes[n] for n in self.program.sizes]
+        words += [_word(scalars[n], dtype) for n, dtype in self.program.scalars.items()]
+        frame[:] = [*words, runner()]
+        if self._linked.function(frame.ctypes.data):
+            return None
+        for name, array in (out or {}).items():
+            if held[name] is not array:
+                array[...] = held[name]
+                held[name] = array
+        return {n: held[n] for n in self.program.outputs}
+
+
+def _word(value: float, dtype: DType) -> int:
+    """A scalar as the eight bytes that a frame has for it."""
+    if dtype.is_float:
+        data = struct.pack("<d", value) if dtype.bits == 64 else struct.pack("<f4x", value)
+    else:
+        data = struct.pack("<q", int(value))
+    return struct.unpack("<q", data)[0]
+
+
+def empty(program: Program, name: str, sizes: Mapping[str, int]) -> Array:
+    """An array for a tensor of the program, its elements anything."""
+    tensor = program.tensors[name]
+    return np.empty(tuple(count for _, count in (e.interval(sizes) for e in tensor.extents)), tensor.dtype.numpy)
+
+
+def row_by_row(array: Array) -> Array:
+    """The array, or a copy of it, whose elements lie row by row, each where its type wants it."""
+    return array if array.flags.c_contiguous and array.flags.aligned else np.array(array, order="C", copy=True)

@@ -1,0 +1,236 @@
+"""Where tensors lie, and loads and stores of their elements: one, consecutive ones, or one for each lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.quasiaffine import Affine
+from ...compiler.ir.storage import PLAIN
+from .builder import Value, number
+from .floats import loaded, memory_type, register_type, stored
+from .positions import VariesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compiler.ir.dtype import DType
+    from ...compiler.ir.storage import Storage
+    from .positions import Positions
+
+# A place of an element in a dimension: an expression, or what data give.
+Place = Affine | Value
+
+
+@dataclass
+class Buffer:
+    """A tensor's memory. *lows*: the first position of each dimension; *counts*: how many it holds; *strides*: of its
+    places, in elements. *slots*: of one that is kept in registers, the name and the lanes of each, by the place of its
+    first lane; it has no pointer.
+    """
+
+    name: str
+    dtype: DType
+    pointer: str
+    lows: list[Affine]
+    counts: list[Value]
+    strides: list[Value]
+    storage: Storage = PLAIN
+    slots: dict[tuple[int, ...], tuple[str, int]] | None = None
+    # Whether narrow floats lie in it as registers have them: as f32, so that nothing is converted on the way.
+    wide: bool = False
+
+    @property
+    def type(self) -> str:
+        """What an element is in memory."""
+        return register_type(self.dtype) if self.wide else memory_type(self.dtype)
+
+    @property
+    def size(self) -> int:
+        """The bytes of an element."""
+        return 4 if self.wide else self.dtype.bits // 8
+
+
+class HeldError(Exception):
+    """A place of what is to be kept in registers is no number."""
+
+
+def places_of(p: Positions, buffer: Buffer, position: Sequence[Place]) -> list[Place]:
+    """The place of a position in each dimension of the memory."""
+    relative = [_less(p, at, low) for at, low in zip(position, buffer.lows, strict=True)]
+    storage = buffer.storage
+    if not (storage.layout or storage.fold or storage.swizzle):
+        return relative
+    # What data decide stands in layouts as a name of its own.
+    plain: dict[int, Affine] = {}
+    folded = dict(storage.fold)
+    for dimension, at in enumerate(position):
+        # A folded place goes by the position itself, not from where the buffer starts.
+        value = at if dimension in folded else relative[dimension]
+        if isinstance(value, Value):
+            if value.lanes > 1:
+                raise VariesError
+            name = f"{buffer.name} at {len(p.names)}"
+            p.names[name] = value
+            value = Affine.name(name)
+        plain[dimension] = value
+    places: list[Place] = list(storage.places(plain, len(position)))
+    if storage.swizzle:
+        row, column = (p.spread(a) for a in places[-2:] if isinstance(a, Affine))
+        places[-1] = p.b.binary("xor", column, p.divided("%", row, storage.swizzle))
+    return places
+
+
+def _less(p: Positions, at: Place, low: Affine) -> Place:
+    if isinstance(at, Affine):
+        return at - low
+    return at if low == Affine() else p.b.binary("sub", at, p.scalar(low))
+
+
+@dataclass
+class Where:
+    """Where the lanes of an access are: *first*, in elements, and by how much the next one is further (None: *all* has
+    every lane's)."""
+
+    first: Value
+    step: Value | None
+    all: Value | None = None
+
+
+def where(p: Positions, buffer: Buffer, places: Sequence[Place]) -> Where:
+    """The elements at some places, in the order of the lanes."""
+    b = p.b
+    steps = [p.step(a) if isinstance(a, Affine) else (None if a.lanes > 1 else 0) for a in places]
+    if None not in steps:
+        first, step = number(0, "i64"), number(0, "i64")
+        for place, grows, stride in zip(places, steps, buffer.strides, strict=True):
+            at = p.scalar(place) if isinstance(place, Affine) else place
+            first = p.plus(first, p.times(at, stride))
+            if grows:
+                step = p.plus(step, p.times(number(grows, "i64"), stride))
+        return Where(first, step)
+    total = number(0, "i64")
+    for place, stride in zip(places, buffer.strides, strict=True):
+        at = p.spread(place) if isinstance(place, Affine) else place
+        total = b.binary("add", total, b.binary("mul", at, stride))
+    return Where(total, None, total)
+
+
+def load(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None = None) -> Value:
+    """The elements at some places; *inside*: the lanes in which they are there to be read, others hold anything."""
+    if buffer.slots is not None:
+        slot, lanes = _slot(p, buffer, places)
+        type = register_type(buffer.dtype)
+        full = type if lanes == 1 else f"<{lanes} x {type}>"
+        return p.b.made(f"load {full}, ptr {slot}", type, lanes)
+    found = _raw(p, buffer, places, inside)
+    return found if buffer.wide else loaded(p.b, found, buffer.dtype)
+
+
+def _raw(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None) -> Value:
+    b, type = p.b, buffer.type
+    found = where(p, buffer, places)
+    if p.mask is not None and (found.step is None or found.step.text != "0"):
+        inside = p.mask if inside is None else b.binary("and", inside, p.mask)
+    one = found.step is not None and (found.step.text == "0" or p.lanes == 1)
+    if one and (inside is None or inside.lanes == 1):
+        return b.made(f"load {type}, ptr {_pointer(p, buffer, found.first, inside)}{_align(buffer)}", type)
+    if found.step is not None and found.step.text == "1":
+        pointer = _pointer(p, buffer, found.first, None)
+        full = f"<{p.lanes} x {type}>"
+        if inside is None:
+            return b.made(f"load {full}, ptr {pointer}{_align(buffer)}", type, p.lanes)
+        inside = b.spread(inside, p.lanes)
+        name = f"llvm.masked.load.v{p.lanes}{_short(type)}.p0"
+        b.declared[name] = f"declare {full} @{name}(ptr, i32, <{p.lanes} x i1>, {full})"
+        text = f"ptr {pointer}, i32 {buffer.size}, {inside}, {full} zeroinitializer"
+        return b.made(f"call {full} @{name}({text})", type, p.lanes)
+    parts: list[Value] = []
+    for lane, at in enumerate(_each(p, found)):
+        pointer = _pointer(p, buffer, at, None if inside is None else b.lane(inside, lane))
+        parts.append(b.made(f"load {type}, ptr {pointer}{_align(buffer)}", type))
+    return b.joined(parts)
+
+
+def store(p: Positions, buffer: Buffer, places: Sequence[Place], value: Value) -> None:
+    """Write the elements at some places."""
+    if buffer.slots is not None:
+        slot, lanes = _slot(p, buffer, places)
+        p.b.line(f"store {p.b.spread(value, lanes)}, ptr {slot}")
+        return
+    b = p.b
+    value = value if buffer.wide else stored(b, value, buffer.dtype)
+    found = where(p, buffer, places)
+    if p.lanes == 1 or (found.step is not None and found.step.text == "0"):
+        if value.lanes > 1:
+            raise VariesError
+        b.line(f"store {value}, ptr {_pointer(p, buffer, found.first, None)}{_align(buffer)}")
+        return
+    value = b.spread(value, p.lanes)
+    if p.mask is not None:
+        if found.step is None or found.step.text != "1":
+            raise VariesError
+        name = f"llvm.masked.store.v{p.lanes}{_short(value.type)}.p0"
+        b.declared[name] = f"declare void @{name}({value.full}, ptr, i32, <{p.lanes} x i1>)"
+        pointer = _pointer(p, buffer, found.first, None)
+        b.line(f"call void @{name}({value}, ptr {pointer}, i32 {buffer.size}, {p.mask})")
+        return
+    if found.step is not None and found.step.text == "1":
+        b.line(f"store {value}, ptr {_pointer(p, buffer, found.first, None)}{_align(buffer)}")
+        return
+    for lane, at in enumerate(_each(p, found)):
+        b.line(f"store {b.lane(value, lane)}, ptr {_pointer(p, buffer, at, None)}{_align(buffer)}")
+
+
+def _each(p: Positions, found: Where) -> list[Value]:
+    """The element of each lane."""
+    if found.step is None:
+        assert found.all is not None
+        return [p.b.lane(found.all, n) for n in range(p.lanes)]
+    return [p.plus(found.first, p.times(number(n, "i64"), found.step)) for n in range(p.lanes)]
+
+
+def _pointer(p: Positions, buffer: Buffer, at: Value, inside: Value | None) -> str:
+    """The address of an element; of one that nobody may read, that of a few zeros."""
+    b, type = p.b, buffer.type
+    place = b.made(f"getelementptr inbounds {type}, ptr {buffer.pointer}, {at}", "ptr")
+    if inside is None:
+        return place.text
+    b.tables["@nothing"] = "@nothing = private constant [64 x i8] zeroinitializer, align 64"
+    return b.made(f"select {inside}, {place}, ptr @nothing", "ptr").text
+
+
+def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, int]:
+    """The register of a place, made where it is new, and its lanes."""
+    assert buffer.slots is not None
+    key: list[int] = []
+    lanes = 1
+    for place in places:
+        if isinstance(place, Value):
+            raise HeldError
+        at = p.resolved(place)
+        step = p.step(at) if p.vector else 0
+        if step:
+            if step != 1 or p.first is None or lanes > 1:
+                raise HeldError
+            lanes = p.lanes
+            at = at - Affine.name(p.vector) + p.first
+        if not at.is_number:
+            raise HeldError
+        key.append(at.constant)
+    if tuple(key) not in buffer.slots:
+        type = register_type(buffer.dtype)
+        made = p.b.slot(type if lanes == 1 else f"<{lanes} x {type}>", "held")
+        buffer.slots[tuple(key)] = made, lanes
+    found = buffer.slots[tuple(key)]
+    if found[1] != lanes:
+        raise HeldError
+    return found
+
+
+def _align(buffer: Buffer) -> str:
+    return f", align {buffer.size}"
+
+
+def _short(type: str) -> str:
+    return {"float": "f32", "double": "f64"}.get(type, type)
