@@ -93,5 +93,6 @@ def fits(room: float, each: float, fixed: float = 0.0) -> int:
 
 
 def stored(elements: int, bits: float, group: int = 0, scale: float = 0.0) -> float:
-    """The bytes of elements of so many bits, each *group* of them with a scale of *scale* bytes (0: none has)."""
-    return elements * bits / 8 + (elements / group * scale if group else 0.0)
+    """The bytes of elements of so many bits, each *group* of them with a scale of *scale* bytes (0: none has);
+    the last group may be a part of one."""
+    return elements * bits / 8 + (-(-elements // group) * scale if group else 0.0)

@@ -174,11 +174,6 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
                             continue
                         if loop.kind == "block" and a.statement is b.statement and a.statement.folds:
                             continue  # a matrix unit takes the lanes in their order
-                        if loop.kind in ("vector", "block") and _one_reduction(program, a, b, first.tensor):
-                            reduction = a.statement.reduction
-                            exact = reduction is None or reduction.exact(program.tensors[first.tensor].dtype)
-                            relaxed |= set() if exact else {"reassociate"}
-                            continue
                         pairs = _touching(program, a, b, first, second)
                         if pairs is None:
                             continue
@@ -186,7 +181,13 @@ def _check_parallel(program: Program, tree: Sequence[Node], leaves: list[LeafPoi
                             pairs = pairs.equate(isl.dim_type.in_, outer, isl.dim_type.out, outer)
                         apart = pairs.order_lt(isl.dim_type.in_, level, isl.dim_type.out, level)
                         apart = apart.union(pairs.order_gt(isl.dim_type.in_, level, isl.dim_type.out, level))
-                        if not apart.is_empty():
+                        if apart.is_empty():
+                            continue
+                        if loop.kind in ("vector", "block") and _one_reduction(program, a, b, first.tensor):
+                            reduction = a.statement.reduction
+                            exact = reduction is None or reduction.exact(program.tensors[first.tensor].dtype)
+                            relaxed |= set() if exact else {"reassociate"}
+                        else:
                             text = f"iterations of {loop.index} run at once and touch one element of {first.tensor}"
                             raise failed("race", program, text)
     return relaxed

@@ -168,6 +168,7 @@ def test_a_card_without_a_type() -> None:
 def test_scales_take_room() -> None:
     """Eight bits with a scale of a byte for 32 of them: 16.5 MiB for 4096 x 4096."""
     assert stored(4096**2, 8, 32, 1) / MiB == 16.5
+    assert stored(17, 4, 16, 1) == 10.5  # the last group has a scale too
 
 
 # Rows and columns of a layer's weights: of queries, keys, values and their result; of the gate, beside it, and back.
