@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .backends.llvm.pool import set_threads
     from .compiler.arguments import ArgumentError
     from .compiler.automatic import cpu_schedule, gpu_schedule
     from .compiler.compile import CompiledKernel, compile
@@ -35,6 +36,7 @@ _HOME = {
     "cpu_schedule": "compiler.automatic",
     "gpu_schedule": "compiler.automatic",
     "rank": "compiler.ranking",
+    "set_threads": "backends.llvm.pool",
     "CpuSizes": "passes.auto_cpu",
     "Sizes": "passes.recipe",
     "compile": "compiler.compile",
@@ -65,6 +67,7 @@ __all__ = [
     "load",
     "parse",
     "rank",
+    "set_threads",
 ]
 
 

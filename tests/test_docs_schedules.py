@@ -18,7 +18,7 @@ import tilewright as tw
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    *(ROOT / "docs" / f"{name}.md" for name in ("schedules", "tiles", "gpu", "cost", "refusals")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("schedules", "tiles", "gpu", "cpu", "cost", "refusals")),
     ROOT / "README.md",
 ]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

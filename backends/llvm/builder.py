@@ -66,6 +66,8 @@ class Builder:
     types: dict[str, str] = field(default_factory=dict[str, str])
     block: str = "entry"
     count: int = 0
+    # Whether the processor converts f16 by instructions of its own.
+    halves: bool = True
 
     def fresh(self, word: str = "t") -> str:
         """A name that is new in the function."""

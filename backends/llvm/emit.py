@@ -32,7 +32,7 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
     tree = from_zero(program, tree, ("unroll", "vector"))
     inner = _private(tree)
     tensors = tuple(n for n, t in program.tensors.items() if t.role != "constant" and n not in inner)
-    b = Builder()
+    b = Builder(halves=processor.halves)
     p = Positions(b, {n: Value(f"%{_word(n)}", "i64") for n in program.sizes}, wide=processor.lanes)
     p.names[RUNNER] = Value(f"%{_word(RUNNER)}", "ptr")
     scalars = {n: Value(f"%{_word(n)}", register_type(d)) for n, d in program.scalars.items()}

@@ -19,7 +19,7 @@ NAN = number(float("nan"), "float")
 
 def rounded(b: Builder, x: Value, dtype: DType) -> Value:
     """An f32 rounded once to a float type of 16 bits or fewer, as an f32."""
-    if dtype.name == "f16":
+    if dtype.name == "f16" and b.halves:
         return b.converted("fpext", b.converted("fptrunc", x, "half"), "float")
     near = _to_even(b, x, dtype)
     if dtype.name == "bf16":
@@ -89,16 +89,46 @@ def stored(b: Builder, x: Value, dtype: DType) -> Value:
         case "bf16":
             return b.converted("trunc", b.binary("lshr", b.converted("bitcast", x, "i32"), number(16, "i32")), "i16")
         case "f16":
-            return b.converted("bitcast", b.converted("fptrunc", x, "half"), "i16")
+            return _half(b, x)
         case "f8e5m2":
-            half = b.converted("bitcast", b.converted("fptrunc", x, "half"), "i16")
-            return b.converted("trunc", b.binary("lshr", half, number(8, "i16")), "i8")
+            return b.converted("trunc", b.binary("lshr", _half(b, x), number(8, "i16")), "i8")
         case "f8e4m3":
             return _e4m3(b, x)
         case "bool":
             return b.converted("zext", x, "i8")
         case _:
             return x
+
+
+def _half(b: Builder, x: Value) -> Value:
+    """The sixteen bits of an f32 that is a value of f16."""
+    if b.halves:
+        return b.converted("bitcast", b.converted("fptrunc", x, "half"), "i16")
+    size = b.called("fabs", x)
+    # Times 2^-112 its exponent is that of the narrow format, subnormals included.
+    scaled = b.converted("bitcast", b.binary("fmul", size, number(2.0**-112, "float")), "i32")
+    code = b.binary("lshr", scaled, number(13, "i32"))
+    infinite = b.compared("fcmp oeq", size, number(float("inf"), "float"))
+    code = b.selected(infinite, number(0x7C00, "i32"), code)
+    code = b.selected(b.compared("fcmp uno", x, x), number(0x7E00, "i32"), code)
+    sign = b.binary("lshr", b.converted("bitcast", x, "i32"), number(16, "i32"))
+    code = b.binary("or", code, b.binary("and", sign, number(0x8000, "i32")))
+    return b.converted("trunc", code, "i16")
+
+
+def _of_half(b: Builder, x: Value) -> Value:
+    """The f32 that sixteen bits of an f16 are."""
+    if b.halves:
+        return b.converted("fpext", b.converted("bitcast", x, "half"), "float")
+    word = b.converted("zext", x, "i32")
+    size = b.binary("shl", b.binary("and", word, number(0x7FFF, "i32")), number(13, "i32"))
+    value = b.binary("fmul", b.converted("bitcast", size, "float"), number(2.0**112, "float"))
+    # Infinities and NaN have the greatest exponent there and here.
+    top = b.binary("or", size, number(0x7F800000, "i32"))
+    beyond = b.compared("icmp uge", b.binary("and", word, number(0x7FFF, "i32")), number(0x7C00, "i32"))
+    bits = b.selected(beyond, top, b.converted("bitcast", value, "i32"))
+    sign = b.binary("shl", b.binary("and", word, number(0x8000, "i32")), number(16, "i32"))
+    return b.converted("bitcast", b.binary("or", bits, sign), "float")
 
 
 def _e4m3(b: Builder, x: Value) -> Value:
@@ -119,10 +149,9 @@ def loaded(b: Builder, x: Value, dtype: DType) -> Value:
             wide = b.binary("shl", b.converted("zext", x, "i32"), number(16, "i32"))
             return b.converted("bitcast", wide, "float")
         case "f16":
-            return b.converted("fpext", b.converted("bitcast", x, "half"), "float")
+            return _of_half(b, x)
         case "f8e5m2":
-            half = b.binary("shl", b.converted("zext", x, "i16"), number(8, "i16"))
-            return b.converted("fpext", b.converted("bitcast", half, "half"), "float")
+            return _of_half(b, b.binary("shl", b.converted("zext", x, "i16"), number(8, "i16")))
         case "f8e4m3":
             word = b.converted("zext", x, "i32")
             size = b.binary("shl", b.binary("and", word, number(0x7F, "i32")), number(20, "i32"))

@@ -24,6 +24,7 @@ class Part:
             tables=outer.tables,
             functions=outer.functions,
             types=outer.types,
+            halves=outer.halves,
             count=outer.count,
         )
         outer.functions[name] = ""

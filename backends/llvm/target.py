@@ -19,6 +19,11 @@ class Processor:
     bits: int
 
     @property
+    def halves(self) -> bool:
+        """Whether it has instructions that convert f16: x86-64 with AVX2, and the others."""
+        return self.bits > 128 or not self.triple.startswith("x86_64")
+
+    @property
     def lanes(self) -> int:
         """How many f32 a vector register has."""
         return self.bits // 32

@@ -1,0 +1,235 @@
+"""Machine code as it runs: widths of registers, threads, forks, edges of memory, and the cache of objects."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tilewright as tw
+from tilewright.backends.llvm import cache, pool
+from tilewright.backends.llvm.emit import emit_llvm
+from tilewright.backends.llvm.target import Processor, host
+from tilewright.compiler.arguments import bind
+from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.bits import same_bits
+from tilewright.passes.auto_cpu import CpuSizes
+
+MATMUL = """kernel matmul(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
+    C[i, j] = bf16(sum(k) f32(A[i, k]) * f32(W[k, j]))
+    Y[i, j] = bf16(silu(f32(C[i, j])))
+}"""
+NORM = """kernel norm(X: f16[M, D], w: f32[D]) -> (Y: f16[M, D]) where D >= 1 {
+    ss[i] = sum(d, lanes=16) f32(X[i, d]) * f32(X[i, d])
+    m[i] = max(d) f32(X[i, d])
+    Y[i, d] = f16((f32(X[i, d]) - m[i]) * rsqrt(ss[i]) * w[d])
+}"""
+TURNED = "kernel turned(X: i16[M, N]) -> (Y: i16[N, M]) { Y[j, i] = X[i, j] + 1 }"
+PADDED = "kernel padded(X: f64[M, N]) -> (Y: f64[M, N]) { Y[i, j] = (X[i - 1, j + 2] else 0) * X[i, j] }"
+KERNELS = {"matmul": MATMUL, "norm": NORM, "turned": TURNED, "padded": PADDED}
+SMALL = CpuSizes(rows=3, columns=16, panel=6, width=32, chunk=16, side=8)
+CPUS = {"128 bits": "x86-64", "AVX2": "haswell"}
+
+
+def kernel(text: str) -> tw.Kernel:
+    return next(iter(tw.parse(text).values()))
+
+
+def each(result: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    return tuple(map(np.asarray, result if isinstance(result, tuple) else (result,)))
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_wanted", [2])
+    monkeypatch.setattr("tilewright.backends.llvm.parts.WORTH", 0)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_any_width_of_registers_gives_the_same_bits(name: str, cpu: str) -> None:
+    if not host().triple.startswith("x86_64"):
+        pytest.skip("code for x86-64 runs on nothing else")
+    given = kernel(KERNELS[name])
+    bits = 128 if cpu == "128 bits" else 256
+    processor = Processor(CPUS[cpu], "", host().triple, bits)
+    schedule = tw.cpu_schedule(given, SMALL)
+    code = emit_llvm(schedule.state.program, schedule.state.tree, "", processor)
+    assert "zmm" not in code.assembly
+    assert cpu == "AVX2" or "ymm" not in code.assembly
+    for n in (1, 7, 33, 70):
+        arguments = random_inputs(given.program, dict.fromkeys(given.program.sizes, n), n)
+        bound = bind(given.program, (), arguments)
+        found = code.run(bound.arrays, bound.sizes, bound.scalars)
+        assert found is not None
+        for want, got in zip(each(given(**arguments)), found.values(), strict=True):
+            assert same_bits(want, got)
+
+
+def test_code_for_other_processors_is_made() -> None:
+    given = kernel(MATMUL.replace("silu(f32(C[i, j]))", "f32(C[i, j])"))
+    schedule = tw.cpu_schedule(given, SMALL)
+    for processor, words in (
+        (Processor("sapphirerapids", "", "x86_64-unknown-linux-gnu", 512), ("zmm",)),
+        (Processor("neoverse-n1", "", "aarch64-unknown-linux-gnu", 128), ("fmul\tv", ".4s")),
+    ):
+        code = emit_llvm(schedule.state.program, schedule.state.tree, "", processor).assembly
+        assert all(word in code for word in words)
+        assert "fmla" not in code  # nothing is fused that the kernel rounds
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_threads_change_no_bit(name: str, two_threads: None) -> None:
+    given = kernel(KERNELS[name])
+    made = tw.compile(given, tw.cpu_schedule(given, SMALL))
+    assert 'call void %"share out"' in made.source
+    for n in (1, 40, 65):
+        arguments = random_inputs(given.program, dict.fromkeys(given.program.sizes, n), n)
+        for _ in range(3):
+            for want, got in zip(each(given(**arguments)), each(made(**arguments)), strict=True):
+                assert same_bits(want, got)
+
+
+def _child(connection: Any, text: str) -> None:
+    given = kernel(text)
+    made = tw.compile(given, tw.cpu_schedule(given, SMALL))
+    arguments = random_inputs(given.program, dict.fromkeys(given.program.sizes, 40), 1)
+    connection.send(same_bits(np.asarray(given(**arguments)), np.asarray(made(**arguments))))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_has_threads_of_its_own(two_threads: None) -> None:
+    given = kernel(NORM)
+    made = tw.compile(given, tw.cpu_schedule(given, SMALL))
+    made(**random_inputs(given.program, {"M": 40, "D": 40}, 1))  # the pool runs
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_child, args=(there, NORM))
+    child.start()
+    assert here.poll(60), "the child hangs"
+    assert here.recv()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+@pytest.mark.parametrize("count", [0, 1025, True])
+def test_a_number_of_threads_is_one(count: int) -> None:
+    with pytest.raises(ValueError, match="from 1 to 1024"):
+        tw.set_threads(count)
+
+
+def _at_the_edge(array: np.ndarray[Any, Any], kept: list[Any]) -> np.ndarray[Any, Any]:
+    """A copy whose last byte is followed by memory that nobody may touch."""
+    page = mmap.PAGESIZE
+    room = -(-max(array.nbytes, 1) // page) * page
+    block = mmap.mmap(-1, room + page)
+    kept.append(block)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(block))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    assert protect(ctypes.c_void_p(start + room), ctypes.c_size_t(page), 0) == 0
+    copy = np.frombuffer(block, np.uint8, array.nbytes, room - array.nbytes).view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+GUARDED = """
+import sys
+sys.path.insert(0, {folder!r})
+import test_llvm_run as t
+t.run_at_the_edge({name!r})
+print("done")
+"""
+
+
+def run_at_the_edge(name: str) -> None:
+    given = kernel(KERNELS[name])
+    made = tw.compile(given, tw.cpu_schedule(given, SMALL))
+    kept: list[Any] = []
+    for n in (1, 5, 16, 37):
+        arguments = random_inputs(given.program, dict.fromkeys(given.program.sizes, n), n)
+        want = each(given(**arguments))
+        held = {k: _at_the_edge(v, kept) if isinstance(v, np.ndarray) else v for k, v in arguments.items()}
+        out = tuple(_at_the_edge(np.zeros_like(w), kept) for w in want)
+        made(**held, out=out)
+        assert all(same_bits(w, o) for w, o in zip(want, out, strict=True))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mprotect of Linux")
+@pytest.mark.parametrize("name", KERNELS)
+def test_nothing_beyond_an_array_is_touched(name: str) -> None:
+    text = GUARDED.format(folder=str(Path(__file__).parent), name=name)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"
+
+
+# ---- the cache
+
+
+def test_objects_are_kept_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    assert cache.kept("a", lambda: b"code") == b"code"
+    assert cache.kept("a", lambda: b"other") == b"code"
+    assert [path.name for path, _ in cache.objects()] == ["a.o"]
+    path = tmp_path / "a.o"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.kept("a", lambda: b"again") == b"again"
+    assert cache.kept("a", lambda: b"") == b"again"
+    path.write_bytes(b"")
+    with pytest.warns(UserWarning, match="damaged"):
+        assert cache.kept("a", lambda: b"new") == b"new"
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "off")
+    assert cache.kept("a", lambda: b"fresh") == b"fresh"
+
+
+def test_the_oldest_objects_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path))
+    for number in range(5):
+        cache.kept(f"n{number}", lambda: bytes(1000))
+        os.utime(tmp_path / f"n{number}.o", (number, number))
+    cache.kept("n0", lambda: b"")  # used again
+    assert cache.shrink(3500) == 2
+    assert sorted(path.stem for path, _ in cache.objects()) == ["n0", "n3", "n4"]
+
+
+def test_what_cannot_be_kept_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TILEWRIGHT_CACHE", str(tmp_path / "file" / "folder"))
+    assert cache.kept("a", lambda: b"code") == b"code"
+
+
+HAMMER = """
+import sys, time
+from tilewright.backends.llvm import cache
+end, count = time.monotonic() + float(sys.argv[1]), 0
+while time.monotonic() < end:
+    name = f"n{count % 7}"
+    wanted = name.encode() * 5000
+    assert cache.kept(name, lambda: wanted) == wanted
+    if count % 5 == 0:
+        cache.shrink(60000)
+    count += 1
+print(count)
+"""
+
+
+def test_processes_share_a_cache(tmp_path: Path) -> None:
+    surroundings = {**os.environ, "TILEWRIGHT_CACHE": str(tmp_path), "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-c", HAMMER, "2"]
+    running = [subprocess.Popen(command, env=surroundings, stdout=-1, stderr=-1, text=True) for _ in range(4)]
+    killed = subprocess.Popen(command, env=surroundings, stdout=-1, stderr=-1)
+    time.sleep(1.2)
+    killed.kill()
+    killed.communicate()
+    for process in running:
+        out, error = process.communicate(timeout=60)
+        assert process.returncode == 0, error
+        assert int(out) > 10
