@@ -76,6 +76,8 @@ class Case:
     flops: float = 0.0
     checked: bool = True
     words: dict[str, str] = field(default_factory=dict)
+    # Sizes that the schedule is made for.
+    at: dict[str, int] | None = None
 
 
 def cases() -> Iterator[Case]:
@@ -93,12 +95,13 @@ def cases() -> Iterator[Case]:
             if word == "strict" and n == 4096:
                 continue
             name = f"product {word} {m}x{n}x{k}"
+            at = {"M": m, "N": n, "K": k}
             product = lambda out, A=A, B=B: np.matmul(A, B, out=out)  # noqa: E731
-            yield Case(name, PRODUCT, (A, B), "OpenBLAS", product, 2.0 * m * n * k, words={"PERMITTED": grant})
+            yield Case(name, PRODUCT, (A, B), "OpenBLAS", product, 2.0 * m * n * k, words={"PERMITTED": grant}, at=at)
     A, B = normal(4, 4096), normal(4096, 4096)
     product = lambda out: np.matmul(A, B, out=out)  # noqa: E731
-    words = {"PERMITTED": "allow contract in"}
-    yield Case("product fma 4x4096x4096", PRODUCT, (A, B), "OpenBLAS", product, 2.0 * 4 * 4096**2, words=words)
+    words, at = {"PERMITTED": "allow contract in"}, {"M": 4, "N": 4096, "K": 4096}
+    yield Case("product fma 4x4096x4096", PRODUCT, (A, B), "OpenBLAS", product, 2.0 * 4 * 4096**2, words=words, at=at)
     a, b = normal(768, 768), normal(768, 768)
     c = np.empty_like(a)
     narrow = tuple(x.astype(ml_dtypes.bfloat16) for x in (a, b))
@@ -161,7 +164,7 @@ def measure(case: Case) -> dict[str, Any]:
         text = text.replace(word, meant)
     (kernel,) = tw.parse(text).values()
     start = time.perf_counter()
-    made = tw.compile(kernel)
+    made = tw.compile(kernel, tw.cpu_schedule(kernel, at=case.at))
     made.prepare()
     ready = time.perf_counter() - start
     out = made(*case.inputs)

@@ -60,13 +60,17 @@ def gpu_schedule(
     return Schedule(kernel)
 
 
-def cpu_schedule(kernel: Kernel, sizes: CpuSizes | None = None) -> Schedule:
+def cpu_schedule(kernel: Kernel, sizes: CpuSizes | None = None, *, at: Mapping[str, int] | None = None) -> Schedule:
     """A schedule for the target llvm: a fixed heuristic made of the steps that anybody could take.
 
-    *sizes*: of its tiles (None: by the registers of this machine's processor).
+    *sizes*: of its tiles (None: by the registers of this machine's processor). *at*: the kernel's sizes, of which it
+    makes use if there are few rows; it runs at any sizes, whatever it was made for.
+
+    Raises:
+        KeyError: a size of the kernel that says how many rows there are is not in *at*.
     """
     schedule = Schedule(kernel)
-    schedule_for_cpu(schedule, sizes or sizes_for(host().lanes))
+    schedule_for_cpu(schedule, sizes or sizes_for(host().lanes), at)
     return schedule
 
 

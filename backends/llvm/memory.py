@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.storage import Storage
+    from .builder import Builder
     from .positions import Positions
 
 # A place of an element in a dimension: an expression, or what data give.
@@ -37,6 +38,8 @@ class Buffer:
     strides: list[Value]
     storage: Storage = PLAIN
     slots: dict[tuple[int, ...], tuple[str, int]] | None = None
+    # The function whose registers they are.
+    owner: Builder | None = None
     # Whether narrow floats lie in it as registers have them: as f32, so that nothing is converted on the way.
     wide: bool = False
 
@@ -203,6 +206,8 @@ def _pointer(p: Positions, buffer: Buffer, at: Value, inside: Value | None) -> s
 def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, int]:
     """The register of a place, made where it is new, and its lanes."""
     assert buffer.slots is not None
+    if buffer.owner is not p.b:
+        raise HeldError  # threads share what lies outside of their loop
     key: list[int] = []
     lanes = 1
     for place in places:

@@ -132,11 +132,13 @@ class Nest:
             part = Part(outer, f"@part{len(outer.functions)}")
             failed, self.failed = self.failed, part.b.slot("i1", "failed")
             self.p.b, self.shared = part.b, True
-            part.b.line(f"store i1 false, ptr {self.failed}")
-            body = lambda: self.walk(loop.body, (*around, loop.index), inside)  # noqa: E731
-            self.counted(loop, part.low, part.high, 1, body)
-            part.end(self.failed, flag)
-            self.p.b, self.shared, self.failed = outer, False, failed
+            try:
+                part.b.line(f"store i1 false, ptr {self.failed}")
+                body = lambda: self.walk(loop.body, (*around, loop.index), inside)  # noqa: E731
+                self.counted(loop, part.low, part.high, 1, body)
+                part.end(self.failed, flag)
+            finally:
+                self.p.b, self.shared, self.failed = outer, False, failed
             part.call(low, high, work, self.p.names[RUNNER])
             bad = outer.compared("icmp ne", outer.made(f"load i64, ptr {flag}", "i64"), number(0, "i64"))
             held = outer.made(f"load i1, ptr {failed}", "i1")
@@ -358,7 +360,8 @@ class Nest:
         mark = self._mark()
         try:
             # Tiles that are full; those that are full but for lanes at their end; the rest.
-            self._versions(alloc, around, known, ("vector", "unroll"), ("unroll",))
+            kinds = (("unroll",),) if self.masks else (("vector", "unroll"), ("unroll",))
+            self._versions(alloc, around, known, *kinds)
         except HeldError:
             self._back(mark)
             self._in_memory(alloc, around, known)
@@ -408,7 +411,8 @@ class Nest:
                 continue
             place = alone.find_dim_by_name(isl.dim_type.param, loop.index)
             most = alone.move_dims(isl.dim_type.set, 0, isl.dim_type.param, place, 1).dim_max_val(0)
-            if not most.is_int():
+            whole = most.is_int() and (loop.kind == "unroll" or (most.to_python() + 1) % self._lanes(loop) == 0)
+            if not whole:
                 return known.subtract(known)
             some = without(values, [loop.index])
             missing = some.intersect(_from_0(loop.index, int(most.to_python()) + 1)).subtract(values)
@@ -419,7 +423,7 @@ class Nest:
         tensor = self.program.tensors[alloc.tensor]
         lows, counts = self._box(alloc, around, known)
         strides = [number(1, "i64")] * len(lows)
-        buffer = Buffer(tensor.name, tensor.dtype, "", lows, counts, strides, alloc.storage, slots={})
+        buffer = Buffer(tensor.name, tensor.dtype, "", lows, counts, strides, alloc.storage, slots={}, owner=self.b)
         self._with(alloc, buffer, around, known)
         assert buffer.slots is not None
         if len(buffer.slots) > HELD:
@@ -469,7 +473,7 @@ class Nest:
             low = self._low(alone, place, known)
             first, beyond = self.bounds.ends(alone, place, known)
             if low is None:
-                name = f"{alloc.tensor} low {number_}"
+                name = f"{alloc.tensor} low {number_} {self.b.count}"
                 self.p.names[name] = Value(first, "i64")
                 low = Affine.name(name)
             lows.append(low)
