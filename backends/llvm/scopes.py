@@ -1,0 +1,141 @@
+"""The scope of a private tensor: in registers where every place in it is a number, else in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import islpy as isl
+
+from ...compiler.ir.codegen import without
+from ...compiler.ir.tree import Leaf, Loop, leaves
+from .blocks import from_0
+from .buffers import Buffers
+from .builder import Value, number
+from .memory import Buffer, HeldError
+from .positions import VariesError
+from .workspace import given_back
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...compiler.ir.program import Program
+    from ...compiler.ir.tree import Alloc, Node
+    from .blocks import Around
+
+# Registers that one private tensor may be.
+HELD = 64
+
+
+class Scopes(Buffers):
+    """Copies of a scope: for full tiles, for those with lanes left out, and for the rest."""
+
+    def alloc(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
+        """In registers where every place in the buffer is a number, in a copy of the body for full tiles if it is only
+        there that they are; else in memory."""
+        if self.p.vector:
+            raise VariesError
+        mark = self.mark()
+        try:
+            # Tiles that are full; those that are full but for lanes at their end; the rest.
+            kinds = (("unroll",),) if self.masks else (("vector", "unroll"), ("unroll",))
+            self._versions(alloc, around, known, *kinds)
+        except HeldError:
+            self.back(mark)
+            self._in_memory(alloc, around, known)
+
+    def _versions(self, alloc: Alloc, around: Around, known: isl.Set, *kinds: tuple[str, ...]) -> None:
+        """A copy of a scope for where loops of some kinds are full, and one for elsewhere."""
+        if not kinds:
+            self._in_memory(alloc, around, known)
+            return
+        first, *others = kinds
+        full = self._full(alloc, around, known, first)
+        if full.is_empty():
+            if not others:
+                raise HeldError
+            self._versions(alloc, around, known, *others)
+            return
+        masks, self.masks = self.masks, "vector" not in first
+        if known.is_subset(full):
+            self._held(alloc, around, known)
+            self.masks = masks
+            return
+        build = isl.AstBuild.from_context(known)
+        whole = Value(self.bounds.written(build.expr_from_set(full.gist(known).coalesce())), "i1")
+        then, other, after = (self.b.label(word) for word in ("full", "part", "after"))
+        self.b.branch(whole, then, other)
+        self.b.start(then)
+        self._held(alloc, around, full)
+        self.masks = masks
+        self.b.jump(after)
+        self.b.start(other)
+        self._versions(alloc, around, known.subtract(full), *others)
+        self.b.jump(after)
+        self.b.start(after)
+
+    def _full(self, alloc: Alloc, around: Around, known: isl.Set, kinds: tuple[str, ...]) -> isl.Set:
+        """Where the loops of some kinds that say which element of a private tensor is meant are as long as they ever
+        are."""
+        full = known
+        named = set(_indices(self.program, alloc.body, alloc.tensor))
+        for loop, outer in _loops(alloc.body, around):
+            if loop.index not in named or loop.kind not in kinds:
+                continue
+            values = self.bounds.values(loop, outer)
+            position = values.find_dim_by_name(isl.dim_type.param, loop.index)
+            alone = values.intersect(known) if position >= 0 else values
+            if position < 0 or alone.is_empty():
+                continue
+            place = alone.find_dim_by_name(isl.dim_type.param, loop.index)
+            most = alone.move_dims(isl.dim_type.set, 0, isl.dim_type.param, place, 1).dim_max_val(0)
+            whole = most.is_int() and (loop.kind == "unroll" or (most.to_python() + 1) % self.lanes_of(loop) == 0)
+            if not whole:
+                return known.subtract(known)
+            some = without(values, [loop.index])
+            missing = some.intersect(from_0(loop.index, int(most.to_python()) + 1)).subtract(values)
+            full = full.subtract(without(missing, [n for n in (*outer, loop.index) if n not in around]))
+        return full.coalesce()
+
+    def _held(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
+        tensor = self.program.tensors[alloc.tensor]
+        lows, counts = self.box(alloc, around, known)
+        strides = [number(1, "i64")] * len(lows)
+        buffer = Buffer(tensor.name, tensor.dtype, "", lows, counts, strides, alloc.storage, slots={}, owner=self.b)
+        self._with(alloc, buffer, around, known)
+        assert buffer.slots is not None
+        if len(buffer.slots) > HELD:
+            raise HeldError
+
+    def _in_memory(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
+        buffer, place = self.buffer(alloc, around, known)
+        self._with(alloc, buffer, around, known)
+        if place is not None:
+            given_back(self.b, buffer.pointer, place)
+
+    def _with(self, alloc: Alloc, buffer: Buffer, around: Around, known: isl.Set) -> None:
+        """The body of a private tensor's scope, with the tensor in a buffer."""
+        outside = self.buffers[alloc.tensor]
+        self.buffers[alloc.tensor] = buffer
+        self.walk(alloc.body, around, known)
+        self.buffers[alloc.tensor] = outside
+
+
+def _loops(nodes: Sequence[Node], around: Around) -> Iterator[tuple[Loop, Around]]:
+    """The loops below, each with those around it."""
+    for node in nodes:
+        if isinstance(node, Leaf):
+            continue
+        if isinstance(node, Loop):
+            yield node, around
+        yield from _loops(node.body, (*around, node.index) if isinstance(node, Loop) else around)
+
+
+def _indices(program: Program, nodes: Sequence[Node], tensor: str) -> Iterator[str]:
+    """The loop indices that say which element of a tensor leaves access."""
+    for leaf in leaves(nodes):
+        statement = program.statement(leaf.statement)
+        instance = dict(zip(statement.iterators, leaf.instance, strict=True))
+        for access in statement.accesses:
+            if access.tensor == tensor:
+                for place in access.affine:
+                    yield from place.substituted(instance).names() if place is not None else ()

@@ -1,0 +1,116 @@
+"""Loops that run in lanes: independent iterations, and sums in any order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...compiler.ir.quasiaffine import Affine
+from ...compiler.ir.tree import Leaf
+from .blocks import MOST, Blocks
+from .builder import number
+from .expressions import Expressions
+from .memory import load, places_of, store
+from .positions import VariesError
+from .sums import SEVERAL
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+    from ...compiler.ir.tree import Loop
+    from .blocks import Around
+    from .builder import Value
+    from .sums import Free
+
+
+class Vectors(Blocks):
+    """Vector loops: as many lanes as a register has, and the rest one by one."""
+
+    def loop(self, loop: Loop, around: Around, known: isl.Set) -> None:
+        """A loop whose iterations run one by one."""
+        raise NotImplementedError
+
+    def vector(self, loop: Loop, around: Around, known: isl.Set) -> None:
+        """Lanes of a register at a time, and the rest one by one."""
+        lanes = self.lanes_of(loop)
+        count = self.count_of(loop, around, known)
+        mark = self.mark()
+        try:
+            if count is not None and count % lanes == 0 and count // lanes <= MOST:
+                self._whole(loop, around, known, count, lanes)
+                return
+            most = self.most_of(loop, around, known)
+            if self.masks and most is not None and most <= MOST * lanes:
+                self._masked(loop, around, known, most, lanes)
+                return
+            with self.guarded(loop, around, known) as (low, high, inside):
+                self._by_lanes(loop, around, inside, low, high, lanes)
+        except VariesError:
+            self.back(mark)
+            self.loop(loop, around, known)
+
+    def _whole(self, loop: Loop, around: Around, known: isl.Set, count: int, lanes: int) -> None:
+        """A vector loop that is so many registers, written out."""
+        inside = self.bounds.values(loop, around).intersect(known)
+        for start in range(0, count, lanes):
+            self.p.names[loop.index] = number(start, "i64")
+            with self.spread(loop.index, lanes, Affine.number(start)):
+                self.walk(loop.body, (*around, loop.index), inside)
+
+    def _masked(self, loop: Loop, around: Around, known: isl.Set, most: int, lanes: int) -> None:
+        """As many registers as a vector loop ever fills, written out; lanes beyond its end take no part."""
+        with self.guarded(loop, around, known) as (_, high, inside):
+            for start in range(0, most, lanes):
+                self.p.names[loop.index] = number(start, "i64")
+                with self.spread(loop.index, lanes, Affine.number(start)):
+                    numbers = self.p.counted(number(start, "i64"))
+                    self.p.mask = self.b.compared("icmp slt", numbers, high)
+                    self.walk(loop.body, (*around, loop.index), inside)
+
+    def _by_lanes(self, loop: Loop, around: Around, inside: isl.Set, low: Value, high: Value, lanes: int) -> None:
+        inner = (*around, loop.index)
+        middle = self.whole_steps(low, high, lanes)
+
+        def lane_by_lane() -> None:
+            with self.spread(loop.index, lanes, None):
+                self.walk(loop.body, inner, inside)
+
+        self.counted(loop, low, middle, lanes, lane_by_lane)
+        self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, inner, inside))
+
+    def in_lanes(self, loop: Loop, step: Free, around: Around, known: isl.Set) -> None:
+        """A reduction in any order: vectors of partial results, and what is left element by element."""
+        b, lanes = self.b, self.lanes_of(loop)
+        (leaf,) = loop.body
+        assert isinstance(leaf, Leaf)
+        bound = dict(zip(step.statement.iterators, leaf.instance, strict=True))
+        kind = f"<{lanes} x {step.start().type}>"
+        held = [b.slot(kind, "part") for _ in range(SEVERAL)]
+        start = b.spread(step.start(), lanes)
+        with self.guarded(loop, around, known) as (low, high, inside):
+            if self.bounds.guard(leaf, inside) is not None:
+                raise VariesError
+            for slot in held:
+                b.line(f"store {start}, ptr {slot}")
+            middle = self.whole_steps(low, high, lanes * SEVERAL)
+
+            def several() -> None:
+                first = self.p.names[loop.index]
+                for place, slot in enumerate(held):
+                    self.p.names[loop.index] = self.p.plus(first, number(place * lanes, "i64"))
+                    with self.spread(loop.index, lanes, None):
+                        made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed)
+                        parts = [b.spread(made.value(part), lanes) for part in step.parts]
+                        part = b.made(f"load {kind}, ptr {slot}", step.start().type, lanes)
+                        b.line(f"store {step.stepped(b, part, parts)}, ptr {slot}")
+                self.p.names[loop.index] = first
+
+            self.counted(loop, low, middle, lanes * SEVERAL, several)
+            values = [b.made(f"load {kind}, ptr {slot}", step.start().type, lanes) for slot in held]
+            while len(values) > 1:
+                values = [step.combined(b, x, y) for x, y in zip(values[::2], values[1::2], strict=True)]
+            buffer = self.buffers[step.statement.tensor]
+            position = [a.substituted(bound) for a in step.statement.position]
+            place = places_of(self.p, buffer, position)
+            total = step.combined(b, load(self.p, buffer, place), step.across(b, values[0]))
+            store(self.p, buffer, place, total)
+            self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, (*around, loop.index), inside))
