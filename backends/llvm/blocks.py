@@ -145,7 +145,7 @@ class Blocks:
         return len(self.b.lines), len(self.b.starts), self.b.block, dict(self.buffers)
 
     def back(self, mark: Mark) -> None:
-        self.masks = False
+        self.masks = self.p.streams = False
         lines, starts, block, buffers = mark
         del self.b.lines[lines:], self.b.starts[starts:]
         self.b.block = block

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .target import Processor
 
 Array = np.ndarray[Any, Any]
+LINE, LARGE = 64, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +92,14 @@ def _word(value: float, dtype: DType) -> int:
 def empty(program: Program, name: str, sizes: Mapping[str, int]) -> Array:
     """An array for a tensor of the program, its elements anything."""
     tensor = program.tensors[name]
-    return np.empty(tuple(count for _, count in (e.interval(sizes) for e in tensor.extents)), tensor.dtype.numpy)
+    shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
+    kind = tensor.dtype.numpy
+    if prod(shape) * kind.itemsize < LARGE:
+        return np.empty(shape, kind)
+    # From a multiple of a line of the cache on, so that whole registers can be written past the caches.
+    room = np.empty(prod(shape) * kind.itemsize + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    return room[start : start + room.size - LINE].view(kind).reshape(shape)
 
 
 def row_by_row(array: Array) -> Array:

@@ -107,6 +107,7 @@ def _text(program: Program, processor: Processor, tensors: tuple[str, ...], b: B
         "}",
         "",
         f"attributes #0 = {{ nounwind {width} }}",
+        "!0 = !{i32 1}",
         "",
     ]
     return "\n".join(lines)

@@ -179,10 +179,18 @@ def store(p: Positions, buffer: Buffer, places: Sequence[Place], value: Value) -
         b.line(f"call void @{name}({value}, ptr {pointer}, i32 {buffer.size}, {p.mask})")
         return
     if found.step is not None and found.step.text == "1":
-        b.line(f"store {value}, ptr {_pointer(p, buffer, found.first, None)}{_align(buffer)}")
+        how = f", align {buffer.size * p.lanes}, !nontemporal !0" if p.streams else _align(buffer)
+        b.line(f"store {value}, ptr {_pointer(p, buffer, found.first, None)}{how}")
         return
     for lane, at in enumerate(_each(p, found)):
         b.line(f"store {b.lane(value, lane)}, ptr {_pointer(p, buffer, at, None)}{_align(buffer)}")
+
+
+def is_multiple(p: Positions, buffer: Buffer, places: Sequence[Place], bytes: int) -> Value:
+    """Whether the address of an element is a multiple of so many bytes, a power of two."""
+    pointer = _pointer(p, buffer, where(p, buffer, places).first, None)
+    address = p.b.made(f"ptrtoint ptr {pointer} to i64", "i64")
+    return p.b.compared("icmp eq", p.b.binary("and", address, number(bytes - 1, "i64")), number(0, "i64"))
 
 
 def _each(p: Positions, found: Where) -> list[Value]:

@@ -43,6 +43,8 @@ class Positions:
     first: Affine | None = None
     # The lanes that take part (None: all of them).
     mask: Value | None = None
+    # Whether stores of whole registers, at addresses that are multiples of them, go past the caches.
+    streams: bool = False
     # How many values loop indices that are never below 0 have at most.
     reach: dict[str, int] = field(default_factory=dict[str, int])
 

@@ -9,7 +9,7 @@ from ...compiler.ir.tree import Leaf
 from .blocks import MOST, Blocks
 from .builder import number
 from .expressions import Expressions
-from .memory import load, places_of, store
+from .memory import is_multiple, load, places_of, store
 from .positions import VariesError
 from .sums import SEVERAL
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .blocks import Around
     from .builder import Value
     from .sums import Free
+
+
+# A result of so many bytes is written past the caches.
+STREAMED = 8 << 20
 
 
 class Vectors(Blocks):
@@ -67,15 +71,52 @@ class Vectors(Blocks):
                     self.walk(loop.body, (*around, loop.index), inside)
 
     def _by_lanes(self, loop: Loop, around: Around, inside: isl.Set, low: Value, high: Value, lanes: int) -> None:
-        inner = (*around, loop.index)
+        b, inner = self.b, (*around, loop.index)
         middle = self.whole_steps(low, high, lanes)
 
         def lane_by_lane() -> None:
             with self.spread(loop.index, lanes, None):
                 self.walk(loop.body, inner, inside)
 
-        self.counted(loop, low, middle, lanes, lane_by_lane)
+        streams = self._streams(loop, low, lanes)
+        if streams is None:
+            self.counted(loop, low, middle, lanes, lane_by_lane)
+        else:
+            past, through, after = (b.label(word) for word in ("past", "through", "after"))
+            b.branch(streams, past, through)
+            b.start(past)
+            self.p.streams = True
+            self.counted(loop, low, middle, lanes, lane_by_lane)
+            self.p.streams = False
+            b.line("fence seq_cst")  # others see what was written once this is over
+            b.jump(after)
+            b.start(through)
+            self.counted(loop, low, middle, lanes, lane_by_lane)
+            b.jump(after)
+            b.start(after)
         self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, inner, inside))
+
+    def _streams(self, loop: Loop, low: Value, lanes: int) -> Value | None:
+        """Whether a loop writes a result that is so large that nobody finds it in a cache, by whole registers; None
+        where it writes something else."""
+        leaf = loop.body[0]
+        if len(loop.body) != 1 or not isinstance(leaf, Leaf):
+            return None
+        statement = self.program.statement(leaf.statement)
+        read = any(
+            a.tensor == statement.tensor and a.kind == "read" for s in self.program.statements for a in s.accesses
+        )
+        if statement.tensor not in self.program.outputs or read or statement.kind != "assign":
+            return None
+        buffer = self.buffers[statement.tensor]
+        size = number(buffer.size, "i64")
+        for count in buffer.counts:
+            size = self.p.times(size, count)
+        self.p.names[loop.index] = low
+        bound = dict(zip(statement.iterators, leaf.instance, strict=True))
+        places = places_of(self.p, buffer, [a.substituted(bound) for a in statement.position])
+        whole = is_multiple(self.p, buffer, places, buffer.size * lanes)
+        return self.b.binary("and", whole, self.b.compared("icmp sge", size, number(STREAMED, "i64")))
 
     def in_lanes(self, loop: Loop, step: Free, around: Around, known: isl.Set) -> None:
         """A reduction in any order: vectors of partial results, and what is left element by element."""
