@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import islpy as isl
+
 from ..backends.llvm.emit import emit_llvm
 from ..backends.llvm.target import host
 from ..backends.load import load_function
@@ -205,7 +207,7 @@ class CompiledKernel:
         found = code.run(bound.arrays, bound.sizes, bound.scalars, bound.out)
         if found is None:
             # The definition says which position it was.
-            return self.kernel(*args, **keywords)
+            return self.kernel(*args, out=out, **keywords)
         results = tuple(found[name] for name in self.kernel.program.outputs)
         return results[0] if len(results) == 1 else results
 
@@ -262,7 +264,7 @@ def compile(
         try:
             with budget(OPERATIONS):
                 return emit(program, tree, heading, *more)
-        except UndecidedError:
+        except (UndecidedError, isl.Error):
             text = "isl did not work out the bounds of the loops within its budget"
             raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 FLOATS = {"+": "fadd", "-": "fsub", "*": "fmul", "/": "fdiv"}
 INTEGERS = {"+": "add", "-": "sub", "*": "mul"}
+# Those of reductions.
+OPERATORS = {"sum": "+", "prod": "*"}
+WORDS = {"any": "or", "all": "and"}
 COMPARED = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">=": "ge", ">": "gt"}
 
 
@@ -59,6 +62,13 @@ def _divided(b: Builder, op: str, x: Value, y: Value, dtype: DType) -> Value:
         found = b.selected(floors, b.binary("add", rest, safe), rest)
         found = b.selected(minus, zero, found)
     return b.selected(none, zero, found)
+
+
+def combined(b: Builder, op: str, x: Value, y: Value, dtype: DType) -> Value:
+    """Two partial results of a reduction as one."""
+    if op in WORDS:
+        return b.binary(WORDS[op], x, y)
+    return binary(b, OPERATORS.get(op, op), x, y, dtype)
 
 
 def unary(b: Builder, op: str, x: Value, dtype: DType) -> Value:

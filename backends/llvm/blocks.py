@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Around = tuple[str, ...]
 # Iterations that are written out.
 MOST = 64
-Mark = tuple[int, int, str, dict[str, "Buffer"]]
+Mark = tuple[int, int, str, dict[str, "Buffer"], dict[str, tuple[dict[Any, Any], dict[Any, Any]]]]
 
 
 @dataclass
@@ -70,6 +70,16 @@ class Blocks:
         if guard is not None:
             self.b.jump(after)
             self.b.start(after)
+
+    @contextmanager
+    def only(self, low: Value, high: Value) -> Generator[None]:
+        """What runs only where a range is not empty."""
+        some, after = self.b.label("some"), self.b.label("after")
+        self.b.branch(self.b.compared("icmp slt", low, high), some, after)
+        self.b.start(some)
+        yield
+        self.b.jump(after)
+        self.b.start(after)
 
     def counted(self, loop: Loop, low: Value, high: Value, step: int, body: Callable[[], None]) -> None:
         """A loop from *low* up to below *high*, or down, with its index as a name."""
@@ -142,15 +152,18 @@ class Blocks:
         return self.b.binary("sub nsw", self.b.binary("add nsw", low, length), rest)
 
     def mark(self) -> Mark:
-        return len(self.b.lines), len(self.b.starts), self.b.block, dict(self.buffers)
+        held = {n: (dict(b.slots), dict(b.holders)) for n, b in self.buffers.items() if b.slots is not None}
+        return len(self.b.lines), len(self.b.starts), self.b.block, dict(self.buffers), held
 
     def back(self, mark: Mark) -> None:
         self.masks = self.p.streams = False
-        lines, starts, block, buffers = mark
+        lines, starts, block, buffers, held = mark
         del self.b.lines[lines:], self.b.starts[starts:]
         self.b.block = block
         self.buffers.clear()
         self.buffers.update(buffers)
+        for name, (slots, holders) in held.items():
+            self.buffers[name].slots, self.buffers[name].holders = slots, holders
 
 
 def from_0(index: str, count: int) -> isl.Set:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ...compiler.ir.tree import Alloc
     from .blocks import Around
 
-# Bytes of a buffer that lies on the stack.
-STACK = 1 << 16
+# Bytes of the buffers of a function that lie on the stack.
+STACK = 1 << 17
 
 
 class Buffers(Vectors):
@@ -42,7 +42,9 @@ class Buffers(Vectors):
         total, strides = self.strides(held, alloc.storage)
         made = Buffer(tensor.name, tensor.dtype, "", lows, counts, strides, alloc.storage)
         made.wide = tensor.dtype.is_float and tensor.dtype.bits < 32
-        if is_constant(total) and int(total.text) * made.size <= STACK:
+        bytes = int(total.text) * made.size if is_constant(total) else STACK + 1
+        if bytes + self.b.stacked <= STACK:
+            self.b.stacked += bytes
             made.pointer = self.b.slot(f"[{max(int(total.text), 1)} x {made.type}]", "buffer")
             return made, None
         made.pointer, place = taken(self.b, self.p.times(total, number(made.size, "i64")))
@@ -88,7 +90,7 @@ class Buffers(Vectors):
 
     def _places(self, storage: Storage, counts: Sequence[Value]) -> list[Value]:
         """How many places each dimension of a layout has, for so many positions in each dimension of a tensor."""
-        names = tuple(f"count{d}" for d in range(len(counts)))
+        names = tuple(f"count {d}" for d in range(len(counts)))
         for name, count in zip(names, counts, strict=True):
             self.p.names[name] = self.b.called("smax", count, number(1, "i64"))
         known, found = greatest_places(storage, names)

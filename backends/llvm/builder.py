@@ -66,13 +66,17 @@ class Builder:
     types: dict[str, str] = field(default_factory=dict[str, str])
     block: str = "entry"
     count: int = 0
+    # Bytes of buffers on the stack.
+    stacked: int = 0
+    # How the function ends where there is no memory.
+    gives_up: tuple[str, ...] = ("ret i64 2",)
     # Whether the processor converts f16 by instructions of its own.
     halves: bool = True
 
     def fresh(self, word: str = "t") -> str:
-        """A name that is new in the function."""
+        """A name that is new in the function; those of a kernel do not begin with a dot."""
         self.count += 1
-        return f"%{word}{self.count}"
+        return f"%.{word}{self.count}"
 
     def line(self, text: str) -> None:
         self.lines.append(f"  {text}")

@@ -35,6 +35,8 @@ class Code:
     source: str
     tensors: tuple[str, ...]
     processor: Processor
+    # Whether data may give a position outside a tensor.
+    fails: bool = False
 
     @cached_property
     def _linked(self) -> Linked:
@@ -59,19 +61,26 @@ class Code:
         """The outputs by name; None where data gave a position outside a tensor.
 
         *out*: arrays for them, apart from the inputs and from each other (None: new ones).
+
+        Raises:
+            MemoryError: there is none for a private tensor.
         """
         held = {n: row_by_row(a) for n, a in arrays.items()}
         for name in self.tensors:
             if name not in held:
                 given = out.get(name) if out else None
-                direct = given is not None and given.flags.c_contiguous and given.flags.aligned
+                # Where data may give a position outside, nothing is written until it is known that none did.
+                direct = not self.fails and given is not None and given.flags.c_contiguous and given.flags.aligned
                 held[name] = given if given is not None and direct else empty(self.program, name, sizes)
         frame = np.empty(len(self.tensors) + len(self.program.sizes) + len(self.program.scalars) + 1, np.int64)
         words = [held[n].ctypes.data for n in self.tensors]
         words += [sizes[n] for n in self.program.sizes]
         words += [_word(scalars[n], dtype) for n, dtype in self.program.scalars.items()]
         frame[:] = [*words, runner()]
-        if self._linked.function(frame.ctypes.data):
+        code = self._linked.function(frame.ctypes.data)
+        if code == 2:
+            raise MemoryError(f"{self.program.name} found no memory for a buffer of its own")
+        if code:
             return None
         for name, array in (out or {}).items():
             if held[name] is not array:

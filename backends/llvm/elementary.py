@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, cast
 
 from .builder import Value, number
@@ -78,7 +79,7 @@ def _upper_half(b: Builder, args: list[Value], bits: int, word: str) -> Value:
 
 def _looked_up(b: Builder, words: tuple[int, ...], index: Value, sequence: Sequence, word: str) -> Value:
     """A word of a table of the module, lane by lane."""
-    name = f"@{sequence.name}.{word}.{abs(hash(words)) % 10**8}"
+    name = f'@"{sequence.name} {word} {zlib.crc32(repr(words).encode()):08x}"'
     bits = sequence.dtype.bits
     items = ", ".join(f"{word} {_signed(w, bits)}" for w in words)
     b.tables[name] = f"{name} = private constant [{len(words)} x {word}] [{items}]"

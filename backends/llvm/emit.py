@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...compiler.ir.expr import Index, Read, postorder
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.storage import PLAIN
 from ...compiler.ir.tree import Alloc, Leaf, Node, loops
@@ -41,7 +42,7 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
     for loop in loops(tree):
         last = greatest(program, loop)
         if last is not None:
-            p.reach[loop.index] = last + 1
+            p.reach[loop.index] = max(p.reach.get(loop.index, 0), last + 1)
     b.types |= {f"%{_word(n)}": t for t, n in _parameters(program, tensors)}
     nest = Nest(program, p, bounds, {}, scalars, failed)
     for name, tensor in program.tensors.items():
@@ -51,7 +52,7 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
             lows, counts, pointer = [Affine() for _ in tensor.extents], [number(0, "i64")] * tensor.rank, "@nothing"
         else:
             lows, counts = _shape(p, tensor)
-            pointer = f"@{_word(name)}" if tensor.role == "constant" else f"%{_word(name)}"
+            pointer = f'@"const {name}"' if tensor.role == "constant" else f"%{_word(name)}"
         if tensor.role == "constant":
             b.tables[pointer] = _table(pointer, tensor)
         _, strides = nest.strides(counts, PLAIN)
@@ -60,7 +61,13 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
     nest.walk(tree, (), bounds.start())
     bad = b.made(f"load i1, ptr {failed}", "i1")
     b.line(f"ret i64 {b.converted('zext', bad, 'i64').text}")
-    return Code(program, _text(program, processor, tensors, b, heading), tensors, processor)
+    return Code(program, _text(program, processor, tensors, b, heading), tensors, processor, _gathers(program))
+
+
+def _gathers(program: Program) -> bool:
+    """Whether data give a position anywhere that nothing stands in for where it is outside."""
+    found = (n for s in program.statements for n in postorder(s.value) if isinstance(n, Read) and n.fill is None)
+    return any(not all(isinstance(place, Index) for place in read.subscripts) for read in found)
 
 
 def _parameters(program: Program, tensors: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -76,13 +83,13 @@ def _text(program: Program, processor: Processor, tensors: tuple[str, ...], b: B
     entry: list[str] = []
     given: list[str] = []
     for place, (type, name) in enumerate(parameters):
-        entry.append(f"  %at{place} = getelementptr inbounds i64, ptr %frame, i64 {place}")
+        entry.append(f"  %.at{place} = getelementptr inbounds i64, ptr %.frame, i64 {place}")
         loaded = "i8" if type == "i1" else type
-        entry.append(f"  %{_word(name)} = load {loaded}, ptr %at{place}, align 8")
+        entry.append(f"  %{_word(name)} = load {loaded}, ptr %.at{place}, align 8")
         text = f"%{_word(name)}"
         if type == "i1":
-            entry.append(f"  %bool{place} = trunc i8 {text} to i1")
-            text = f"%bool{place}"
+            entry.append(f"  %.bool{place} = trunc i8 {text} to i1")
+            text = f"%.bool{place}"
         given.append(f"{type} {text}")
     width = f'"min-legal-vector-width"="{processor.bits}" "prefer-vector-width"="{processor.bits}"'
     lines = [
@@ -96,14 +103,14 @@ def _text(program: Program, processor: Processor, tensors: tuple[str, ...], b: B
         *b.functions.values(),
         release([n for n in b.tables if n.startswith("@kept")]),
         "",
-        f"define internal i64 @body({typed}) #0 {{",
+        f"define internal i64 @.body({typed}) #0 {{",
         *b.text(),
         "}",
         "",
-        "define i64 @kernel(ptr %frame) #0 {",
+        "define i64 @kernel(ptr %.frame) #0 {",
         *entry,
-        f"  %found = call i64 @body({', '.join(given)})",
-        "  ret i64 %found",
+        f"  %.found = call i64 @.body({', '.join(given)})",
+        "  ret i64 %.found",
         "}",
         "",
         f"attributes #0 = {{ nounwind {width} }}",
@@ -141,7 +148,7 @@ def _shape(p: Positions, tensor: Tensor) -> tuple[list[Affine], list[Value]]:
         low = _low(p, tensor, dimension, extent)
         lows.append(low)
         if extent.size is not None:
-            counts.append(p.scalar(extent.size))
+            counts.append(p.b.called("smax", p.scalar(extent.size), number(0, "i64")))
             continue
         high = p.ends(extent.high_word, extent.upper)
         counts.append(p.b.called("smax", p.b.binary("sub", high, p.scalar(low)), number(0, "i64")))

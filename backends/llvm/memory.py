@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import Affine
@@ -38,6 +38,8 @@ class Buffer:
     strides: list[Value]
     storage: Storage = PLAIN
     slots: dict[tuple[int, ...], tuple[str, int]] | None = None
+    # Which slot holds an element.
+    holders: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict[tuple[int, ...], tuple[int, ...]])
     # The function whose registers they are.
     owner: Builder | None = None
     # Whether narrow floats lie in it as registers have them: as f32, so that nothing is converted on the way.
@@ -139,10 +141,11 @@ def _raw(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | 
     if one and (inside is None or inside.lanes == 1):
         return b.made(f"load {type}, ptr {_pointer(p, buffer, found.first, inside)}{_align(buffer)}", type)
     if found.step is not None and found.step.text == "1":
-        pointer = _pointer(p, buffer, found.first, None)
         full = f"<{p.lanes} x {type}>"
         if inside is None:
+            pointer = _pointer(p, buffer, found.first, None)
             return b.made(f"load {full}, ptr {pointer}{_align(buffer)}", type, p.lanes)
+        pointer = b.made(f"getelementptr {type}, ptr {buffer.pointer}, {found.first}", "ptr").text
         inside = b.spread(inside, p.lanes)
         name = f"llvm.masked.load.v{p.lanes}{_short(type)}.p0"
         b.declared[name] = f"declare {full} @{name}(ptr, i32, <{p.lanes} x i1>, {full})"
@@ -159,7 +162,13 @@ def store(p: Positions, buffer: Buffer, places: Sequence[Place], value: Value) -
     """Write the elements at some places."""
     if buffer.slots is not None:
         slot, lanes = _slot(p, buffer, places)
-        p.b.line(f"store {p.b.spread(value, lanes)}, ptr {slot}")
+        if value.lanes > lanes:
+            raise VariesError
+        value = p.b.spread(value, lanes)
+        if p.mask is not None and lanes > 1:
+            # Lanes that take no part keep what they hold.
+            value = p.b.selected(p.mask, value, load(p, buffer, places))
+        p.b.line(f"store {value}, ptr {slot}")
         return
     b = p.b
     value = value if buffer.wide else stored(b, value, buffer.dtype)
@@ -204,7 +213,9 @@ def _each(p: Positions, found: Where) -> list[Value]:
 def _pointer(p: Positions, buffer: Buffer, at: Value, inside: Value | None) -> str:
     """The address of an element; of one that nobody may read, that of a few zeros."""
     b, type = p.b, buffer.type
-    place = b.made(f"getelementptr inbounds {type}, ptr {buffer.pointer}, {at}", "ptr")
+    # The first lane of a vector may lie outside, if it takes no part.
+    sure = " inbounds" if inside is None and p.mask is None else ""
+    place = b.made(f"getelementptr{sure} {type}, ptr {buffer.pointer}, {at}", "ptr")
     if inside is None:
         return place.text
     b.tables["@nothing"] = "@nothing = private constant [64 x i8] zeroinitializer, align 64"
@@ -217,7 +228,7 @@ def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, i
     if buffer.owner is not p.b:
         raise HeldError  # threads share what lies outside of their loop
     key: list[int] = []
-    lanes = 1
+    lanes, along = 1, 0
     for place in places:
         if isinstance(place, Value):
             raise HeldError
@@ -226,17 +237,21 @@ def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, i
         if step:
             if step != 1 or p.first is None or lanes > 1:
                 raise HeldError
-            lanes = p.lanes
+            lanes, along = p.lanes, len(key)
             at = at - Affine.name(p.vector) + p.first
         if not at.is_number:
             raise HeldError
         key.append(at.constant)
+    covered = [(*key[:along], key[along] + n, *key[along + 1 :]) for n in range(lanes)] if key else [()]
     if tuple(key) not in buffer.slots:
+        if any(element in buffer.holders for element in covered):
+            raise HeldError  # lanes of another register
+        buffer.holders |= dict.fromkeys(covered, tuple(key))
         type = register_type(buffer.dtype)
         made = p.b.slot(type if lanes == 1 else f"<{lanes} x {type}>", "held")
         buffer.slots[tuple(key)] = made, lanes
     found = buffer.slots[tuple(key)]
-    if found[1] != lanes:
+    if found[1] != lanes or any(buffer.holders.get(element) != tuple(key) for element in covered):
         raise HeldError
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...compiler.ir.quasiaffine import Affine
 from . import arithmetic
 from .builder import Value, number
-from .memory import Buffer, load
+from .memory import Buffer, HeldError, load
 from .positions import VariesError
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from .memory import Place
     from .positions import Positions
 
-OPERATORS = {"sum": "+", "prod": "*", "min": "min", "max": "max"}
-WORDS = {"any": "or", "all": "and"}
 # So many lanes are merged in straight code; of more, blocks of that many, in a loop.
 STRAIGHT = 1024
 
 
 def merged(p: Positions, buffer: Buffer, places: Sequence[Place], node: Partial) -> Value:
     """The lanes from some places on, the last dimension's, combined in pairs."""
-    if p.vector or buffer.slots is not None:
+    if buffer.slots is not None:
+        raise HeldError
+    if p.vector:
         raise VariesError
     return _merged(p, buffer, list(places), node, node.count)
 
@@ -47,7 +47,7 @@ def _merged(p: Positions, buffer: Buffer, places: list[Place], node: Partial, co
         half = value.lanes // 2
         even = b.shuffled(value, value, range(0, value.lanes, 2)) if half > 1 else b.lane(value, 0)
         odd = b.shuffled(value, value, range(1, value.lanes, 2)) if half > 1 else b.lane(value, 1)
-        value = _combined(p, even, odd, node)
+        value = arithmetic.combined(p.b, node.op, even, odd, node.dtype)
     return value
 
 
@@ -74,19 +74,16 @@ def _lanes(p: Positions, buffer: Buffer, places: list[Place], wide: int) -> Valu
 def _pairs(p: Positions, one: Value, other: Value, node: Partial) -> Value:
     """The adjacent lanes of two values, one after the other, combined."""
     if one.lanes == 1:
-        return _combined(p, one, other, node)
+        return arithmetic.combined(p.b, node.op, one, other, node.dtype)
     count = 2 * one.lanes
     even, odd = (p.b.shuffled(one, other, range(n, count, 2)) for n in (0, 1))
-    return _combined(p, even, odd, node)
+    return arithmetic.combined(p.b, node.op, even, odd, node.dtype)
 
 
 def _in_pairs(p: Positions, values: list[Value], node: Partial) -> Value:
     while len(values) > 1:
-        values = [_combined(p, one, other, node) for one, other in zip(values[::2], values[1::2], strict=True)]
+        values = [
+            arithmetic.combined(p.b, node.op, one, other, node.dtype)
+            for one, other in zip(values[::2], values[1::2], strict=True)
+        ]
     return values[0]
-
-
-def _combined(p: Positions, x: Value, y: Value, node: Partial) -> Value:
-    if node.op in WORDS:
-        return p.b.binary(WORDS[node.op], x, y)
-    return arithmetic.binary(p.b, OPERATORS[node.op], x, y, node.dtype)

@@ -44,7 +44,7 @@ class Nest(Scopes):
                     self.unrolled(node, around, known)
                 case Loop(kind="parallel") if not self.shared and not self.p.vector:
                     self.parallel(node, around, known)
-                case Loop(kind="vector") if not self.p.vector and free(self.program, node) is None:
+                case Loop(kind="vector", descending=False) if not self.p.vector and free(self.program, node) is None:
                     self.vector(node, around, known)
                 case Loop():
                     self.loop(node, around, known)
@@ -90,14 +90,14 @@ class Nest(Scopes):
             outer, flag = self.b, self.b.slot("i64", "flag")
             outer.line(f"store i64 0, ptr {flag}")
             work = self._work(loop)
-            part = Part(outer, f"@part{len(outer.functions)}")
+            part = Part(outer, f"@.part{len(outer.functions)}", flag)
             failed, self.failed = self.failed, part.b.slot("i1", "failed")
             self.p.b, self.shared = part.b, True
             try:
                 part.b.line(f"store i1 false, ptr {self.failed}")
                 body = lambda: self.walk(loop.body, (*around, loop.index), inside)  # noqa: E731
                 self.counted(loop, part.low, part.high, 1, body)
-                part.end(self.failed, flag)
+                part.end(self.failed)
             finally:
                 self.p.b, self.shared, self.failed = outer, False, failed
             part.call(low, high, work, self.p.names[RUNNER])

@@ -17,28 +17,29 @@ MADE = re.compile(r'^ *(%(?:"[^"]*"|[\w.]+)) = |^([\w.]+):$')
 class Part:
     """A function of a frame and a range of iterations, written into a builder of its own."""
 
-    def __init__(self, outer: Builder, name: str) -> None:
-        self.outer, self.name = outer, name
+    def __init__(self, outer: Builder, name: str, flag: str) -> None:
+        self.outer, self.name, self.flag = outer, name, flag
         self.b = Builder(
             declared=outer.declared,
             tables=outer.tables,
             functions=outer.functions,
             types=outer.types,
             halves=outer.halves,
+            gives_up=(f"store atomic i64 2, ptr {flag} monotonic, align 8", "ret void"),
             count=outer.count,
         )
         outer.functions[name] = ""
         self.low, self.high = Value(self.b.fresh("low"), "i64"), Value(self.b.fresh("high"), "i64")
         self.frame = self.b.fresh("frame")
 
-    def end(self, failed: str, flag: str) -> None:
+    def end(self, failed: str) -> None:
         """The last block: a failure is set where the caller sees it."""
         b = self.b
         bad = b.made(f"load i1, ptr {failed}", "i1")
         tell, done = b.label("tell"), b.label("done")
         b.branch(bad, tell, done)
         b.start(tell)
-        b.line(f"store atomic i64 1, ptr {flag} monotonic, align 8")
+        b.line(f"store atomic i64 1, ptr {self.flag} monotonic, align 8")
         b.jump(done)
         b.start(done)
         b.line("ret void")
@@ -68,6 +69,13 @@ class Part:
         outer.line(f"call void {self.name}(ptr {frame}, {low}, {high})")
         outer.jump(after)
         outer.start(after)
+        found = outer.made(f"load i64, ptr {self.flag}", "i64")
+        none, there = outer.label("none"), outer.label("there")
+        outer.branch(outer.compared("icmp eq", found, number(2, "i64")), none, there)
+        outer.start(none)
+        for line in outer.gives_up:
+            outer.line(line)
+        outer.start(there)
 
     def _outside(self) -> list[str]:
         """The names that the body uses and does not make."""

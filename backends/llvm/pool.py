@@ -13,10 +13,12 @@ import os
 import sys
 from functools import cache
 
+from ...compiler.ir.errors import TilewrightError
 from .jit import Linked, object_of
 from .target import host
 
 THREADS = "TILEWRIGHT_THREADS"
+MOST = 1024
 # How often a worker looks for a job before it sleeps, and the caller for the end of the others.
 LOOKS = 20000
 TEXT = f"""\
@@ -205,11 +207,17 @@ _wanted: list[int] = []
 
 def threads() -> int:
     """How many threads share parallel loops: as `set_threads` or the variable TILEWRIGHT_THREADS say, else as many as
-    there are processors for this process."""
+    there are processors for this process.
+
+    Raises:
+        ThreadsError: the variable is no such number.
+    """
     if _wanted:
         return _wanted[-1]
-    given = os.environ.get(THREADS, "")
-    if given.isdigit() and int(given):
+    given = os.environ.get(THREADS)
+    if given:
+        if not (given.isascii() and given.isdecimal() and 1 <= int(given) <= MOST):
+            raise ThreadsError(f"{THREADS} is {given!r}; it is a number from 1 to {MOST}")
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -220,12 +228,18 @@ def set_threads(count: int) -> None:
     Raises:
         ValueError: it is no number from 1 to 1024.
     """
-    if isinstance(count, bool) or not 1 <= count <= 1024:
-        raise ValueError(f"a number of threads is from 1 to 1024, and {count!r} is not")
+    if type(count) is not int or not 1 <= count <= MOST:
+        raise ValueError(f"a number of threads is from 1 to {MOST}, and {count!r} is not")
     _wanted[:] = [count]
 
 
+class ThreadsError(TilewrightError):
+    """The environment asks for a number of threads that is none."""
+
+
 class _Pool:
+    """The threads of this process. *size*: how many there are, the caller counted."""
+
     def __init__(self) -> None:
         self.linked = Linked(object_of(TEXT, host()), "parallel")
         self.size = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import islpy as isl
 
 from ...compiler.ir.codegen import Bounds
-from ...compiler.ir.quasiaffine import Affine, All, Comparison, Division
+from ...compiler.ir.quasiaffine import Affine, Division
 from ..lower.lanes import simplified
 from .builder import Value, is_constant, number
 
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...compiler.ir.program import Program
-    from ...compiler.ir.quasiaffine import Formula
     from .builder import Builder
-
-SIGNS = {"<": "slt", "<=": "sle", "==": "eq", "!=": "ne", ">=": "sge", ">": "sgt"}
 
 
 class VariesError(Exception):
@@ -128,17 +125,6 @@ class Positions:
             return self.b.selected(below, self.b.binary("add", rest, by), rest)
         whole = self.b.binary("sdiv", value, by)
         return self.b.binary("sub", whole, self.b.converted("zext", below, "i64"))
-
-    def holds(self, formula: Formula) -> Value:
-        """Whether a condition holds, lane by lane where that differs."""
-        if isinstance(formula, Comparison):
-            return self.b.compared(f"icmp {SIGNS[formula.op]}", self.spread(formula.left), self.spread(formula.right))
-        both = isinstance(formula, All)
-        total = number(both, "i1")
-        for part in formula.parts:
-            value = self.holds(part)
-            total = value if is_constant(total) else self.b.binary("and" if both else "or", total, value)
-        return total
 
     def ends(self, word: str, ends: Sequence[Affine]) -> Value:
         """The least (min) or greatest (max) of some ends."""

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 # So many vectors of partial results: one alone would wait for itself.
 SEVERAL = 4
-OPERATORS = {"sum": "+", "prod": "*", "min": "min", "max": "max"}
-WORDS = {"any": "or", "all": "and"}
+OPERATORS = ("sum", "prod", "min", "max", "any", "all")
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,7 @@ class Free:
         return self.combined(b, held, parts[0])
 
     def combined(self, b: Builder, x: Value, y: Value) -> Value:
-        if self.op in WORDS:
-            return b.binary(WORDS[self.op], x, y)
-        return arithmetic.binary(b, OPERATORS[self.op], x, y, self.dtype)
+        return arithmetic.combined(b, self.op, x, y, self.dtype)
 
     def across(self, b: Builder, value: Value) -> Value:
         """All lanes combined."""
@@ -69,7 +66,7 @@ def free(program: Program, loop: Loop) -> Free | None:
     instance = dict(zip(statement.iterators, leaf.instance, strict=True))
     stays = all(loop.index not in a.substituted(instance).names() for a in statement.position)
     found = statement.reduction
-    if statement.kind != "update" or found is None or not stays or found.op not in (*OPERATORS, *WORDS):
+    if statement.kind != "update" or found is None or not stays or found.op not in OPERATORS:
         return None
     dtype = program.tensors[statement.tensor].dtype
     granted = loop.kind == "vector" and program.free_order(statement)

@@ -6,7 +6,19 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
+from ...compiler.ir.errors import TilewrightError
+
 OVERRIDE = "TILEWRIGHT_CPU"
+# The bits of a vector register, of levels of x86-64 and of common cores.
+WIDTHS = {
+    "x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512, "haswell": 256, "skylake": 256, "znver2": 256,
+    "znver3": 256, "znver4": 512, "znver5": 512, "skylake-avx512": 512, "icelake-server": 512, "sapphirerapids": 512,
+    "neoverse-n1": 128, "apple-m1": 128,
+}  # fmt: skip
+
+
+class UnknownProcessorError(TilewrightError):
+    """The environment names a processor that is not known."""
 
 
 @dataclass(frozen=True)
@@ -31,25 +43,19 @@ class Processor:
 
 @cache
 def host() -> Processor:
-    """This machine's processor, or the one that the environment variable TILEWRIGHT_CPU names."""
+    """This machine's processor, or the one that the environment variable TILEWRIGHT_CPU names.
+
+    Raises:
+        UnknownProcessorError: the variable names none of WIDTHS.
+    """
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
     name = os.environ.get(OVERRIDE)
     if name:
-        return Processor(name, "", triple, _bits(name, {}))
+        if name not in WIDTHS:
+            raise UnknownProcessorError(f"{OVERRIDE} is {name!r}; there are {', '.join(WIDTHS)}")
+        return Processor(name, "", triple, WIDTHS[name])
     found = llvm.get_host_cpu_features()
-    return Processor(llvm.get_host_cpu_name(), found.flatten(), triple, _bits("", found))
-
-
-# By name, where no features are at hand: of the levels of x86-64 and of common cores.
-WIDTHS = {
-    "x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512, "haswell": 256, "znver3": 256,
-    "znver4": 512, "sapphirerapids": 512, "skylake-avx512": 512, "neoverse-n1": 128, "apple-m1": 128,
-}  # fmt: skip
-
-
-def _bits(name: str, features: dict[str, bool]) -> int:
-    if name:
-        return WIDTHS.get(name, 128)
-    return 512 if features.get("avx512f") and features.get("avx512vl") else 256 if features.get("avx2") else 128
+    wide = 512 if found.get("avx512f") and found.get("avx512vl") else 256 if found.get("avx2") else 128
+    return Processor(llvm.get_host_cpu_name(), found.flatten(), triple, wide)

@@ -62,12 +62,13 @@ class Vectors(Blocks):
 
     def _masked(self, loop: Loop, around: Around, known: isl.Set, most: int, lanes: int) -> None:
         """As many registers as a vector loop ever fills, written out; lanes beyond its end take no part."""
-        with self.guarded(loop, around, known) as (_, high, inside):
+        with self.guarded(loop, around, known) as (low, high, inside), self.only(low, high):
             for start in range(0, most, lanes):
                 self.p.names[loop.index] = number(start, "i64")
                 with self.spread(loop.index, lanes, Affine.number(start)):
                     numbers = self.p.counted(number(start, "i64"))
-                    self.p.mask = self.b.compared("icmp slt", numbers, high)
+                    below = self.b.compared("icmp slt", numbers, high)
+                    self.p.mask = self.b.binary("and", self.b.compared("icmp sge", numbers, low), below)
                     self.walk(loop.body, (*around, loop.index), inside)
 
     def _by_lanes(self, loop: Loop, around: Around, inside: isl.Set, low: Value, high: Value, lanes: int) -> None:
@@ -128,30 +129,31 @@ class Vectors(Blocks):
         held = [b.slot(kind, "part") for _ in range(SEVERAL)]
         start = b.spread(step.start(), lanes)
         with self.guarded(loop, around, known) as (low, high, inside):
-            if self.bounds.guard(leaf, inside) is not None:
+            if not inside.is_subset(self.bounds.points(leaf)):
                 raise VariesError
-            for slot in held:
-                b.line(f"store {start}, ptr {slot}")
             middle = self.whole_steps(low, high, lanes * SEVERAL)
+            with self.only(low, middle):
+                for slot in held:
+                    b.line(f"store {start}, ptr {slot}")
 
-            def several() -> None:
-                first = self.p.names[loop.index]
-                for place, slot in enumerate(held):
-                    self.p.names[loop.index] = self.p.plus(first, number(place * lanes, "i64"))
-                    with self.spread(loop.index, lanes, None):
-                        made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed)
-                        parts = [b.spread(made.value(part), lanes) for part in step.parts]
-                        part = b.made(f"load {kind}, ptr {slot}", step.start().type, lanes)
-                        b.line(f"store {step.stepped(b, part, parts)}, ptr {slot}")
-                self.p.names[loop.index] = first
+                def several() -> None:
+                    first = self.p.names[loop.index]
+                    for place, slot in enumerate(held):
+                        self.p.names[loop.index] = self.p.plus(first, number(place * lanes, "i64"))
+                        with self.spread(loop.index, lanes, None):
+                            made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed)
+                            parts = [b.spread(made.value(part), lanes) for part in step.parts]
+                            part = b.made(f"load {kind}, ptr {slot}", step.start().type, lanes)
+                            b.line(f"store {step.stepped(b, part, parts)}, ptr {slot}")
+                    self.p.names[loop.index] = first
 
-            self.counted(loop, low, middle, lanes * SEVERAL, several)
-            values = [b.made(f"load {kind}, ptr {slot}", step.start().type, lanes) for slot in held]
-            while len(values) > 1:
-                values = [step.combined(b, x, y) for x, y in zip(values[::2], values[1::2], strict=True)]
-            buffer = self.buffers[step.statement.tensor]
-            position = [a.substituted(bound) for a in step.statement.position]
-            place = places_of(self.p, buffer, position)
-            total = step.combined(b, load(self.p, buffer, place), step.across(b, values[0]))
-            store(self.p, buffer, place, total)
+                self.counted(loop, low, middle, lanes * SEVERAL, several)
+                values = [b.made(f"load {kind}, ptr {slot}", step.start().type, lanes) for slot in held]
+                while len(values) > 1:
+                    values = [step.combined(b, x, y) for x, y in zip(values[::2], values[1::2], strict=True)]
+                buffer = self.buffers[step.statement.tensor]
+                position = [a.substituted(bound) for a in step.statement.position]
+                place = places_of(self.p, buffer, position)
+                total = step.combined(b, load(self.p, buffer, place), step.across(b, values[0]))
+                store(self.p, buffer, place, total)
             self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, (*around, loop.index), inside))

@@ -46,6 +46,11 @@ next:
 new:
   %whole = add i64 %bytes, 128
   %block = call ptr @malloc(i64 %whole)
+  %failed = icmp eq ptr %block, null
+  br i1 %failed, label %nothing, label %some_memory
+nothing:
+  ret ptr null
+some_memory:
   %raw = ptrtoint ptr %block to i64
   %past = add i64 %raw, 127
   %even = and i64 %past, -64
@@ -93,7 +98,14 @@ def taken(b: Builder, size: Value) -> tuple[str, str]:
     b.functions["take"] = FUNCTIONS
     place = f"@kept{len([n for n in b.tables if n.startswith('@kept')])}"
     b.tables[place] = f"{place} = internal global [{CELLS} x ptr] zeroinitializer, align 64"
-    return b.made(f"call ptr @take(ptr {place}, {size})", "ptr").text, place
+    made = b.made(f"call ptr @take(ptr {place}, {size})", "ptr")
+    none, there = b.label("none"), b.label("there")
+    b.branch(b.made(f"icmp eq ptr {made.text}, null", "i1"), none, there)
+    b.start(none)
+    for line in b.gives_up:
+        b.line(line)
+    b.start(there)
+    return made.text, place
 
 
 def given_back(b: Builder, pointer: str, place: str) -> None:

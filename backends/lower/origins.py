@@ -25,8 +25,8 @@ KINDS: tuple[Kind, ...] = ("block", "unroll")
 
 
 def from_zero(program: Program, tree: Sequence[Node], kinds: Collection[Kind] = KINDS) -> tuple[Node, ...]:
-    """The tree with the index of loops of some kinds counted from its first value; but for block loops only where that
-    is one expression.
+    """The tree with the index of loops of some kinds counted from its first value; of loops that are no block loops
+    only where that is one expression.
 
     Raises:
         IllegalTransformError: the first value is no single expression of sizes and outer indices (rule target).
