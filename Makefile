@@ -27,6 +27,7 @@ fuzz-schedules: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/frontend.py
 	$(BIN)/python benchmarks/passes.py
+	$(BIN)/python benchmarks/cpu.py
 
 # Records the bits of the examples anew; the difference is to be read like code.
 bits: $(READY)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .sums import Free
 
 
-# A result of so many bytes is written past the caches.
-STREAMED = 8 << 20
+# A result of so many bytes is written past the caches, in runs of so many: parts of lines would be written twice.
+STREAMED, RUN = 8 << 20, 1 << 10
 
 
 class Vectors(Blocks):
@@ -79,7 +79,7 @@ class Vectors(Blocks):
             with self.spread(loop.index, lanes, None):
                 self.walk(loop.body, inner, inside)
 
-        streams = self._streams(loop, low, lanes)
+        streams = self._streams(loop, low, high, lanes)
         if streams is None:
             self.counted(loop, low, middle, lanes, lane_by_lane)
         else:
@@ -97,9 +97,9 @@ class Vectors(Blocks):
             b.start(after)
         self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, inner, inside))
 
-    def _streams(self, loop: Loop, low: Value, lanes: int) -> Value | None:
-        """Whether a loop writes a result that is so large that nobody finds it in a cache, by whole registers; None
-        where it writes something else."""
+    def _streams(self, loop: Loop, low: Value, high: Value, lanes: int) -> Value | None:
+        """Whether a loop writes a long run, by whole registers, of a result that is so large that nobody finds it in a
+        cache; None where it writes something else."""
         leaf = loop.body[0]
         if len(loop.body) != 1 or not isinstance(leaf, Leaf):
             return None
@@ -117,7 +117,10 @@ class Vectors(Blocks):
         bound = dict(zip(statement.iterators, leaf.instance, strict=True))
         places = places_of(self.p, buffer, [a.substituted(bound) for a in statement.position])
         whole = is_multiple(self.p, buffer, places, buffer.size * lanes)
-        return self.b.binary("and", whole, self.b.compared("icmp sge", size, number(STREAMED, "i64")))
+        large = self.b.compared("icmp sge", size, number(STREAMED, "i64"))
+        length = self.p.times(self.b.binary("sub nsw", high, low), number(buffer.size, "i64"))
+        large = self.b.binary("and", large, self.b.compared("icmp sge", length, number(RUN, "i64")))
+        return self.b.binary("and", whole, large)
 
     def in_lanes(self, loop: Loop, step: Free, around: Around, known: isl.Set) -> None:
         """A reduction in any order: vectors of partial results, and what is left element by element."""
