@@ -2,8 +2,8 @@
 
 python benchmarks/cpu.py [--only NAME ..] [--threads N] [--save FILE.json]
 
-The ratio of a row is the median of (other's time / ours): above 1 ours is faster. Every contestant is checked against
-NumPy before it is timed. NumPy's product is OpenBLAS's.
+The ratio of a row is the median of (other's time / ours): above 1 ours is faster. Where both compute the same, the
+results are compared before anything is timed; what memory limits is held against a copy. NumPy's product is OpenBLAS's.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from .ir.affine import UndecidedError, budget
 from .ir.expr import Index, Read, Reduce, postorder
 from .ir.quasiaffine import Comparison
 from .kernel import Kernel, call_with
+from .schedule import Schedule
 from .tensors import as_torch_op, caller
 from .tile_check import check_tiles
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ..backends.triton.launch import Launch
     from .arguments import Array
     from .ir.quasiaffine import Formula
-    from .schedule import Schedule
     from .step import Step
 
 
@@ -246,7 +246,13 @@ def compile(
     if schedule is None and target == "triton":
         schedule = gpu_schedule(kernel)
     if schedule is None and target == "llvm":
-        schedule = cpu_schedule(kernel)
+        try:
+            return compile(kernel, cpu_schedule(kernel), target)
+        except IllegalTransformError as error:
+            if error.refusal.rule != "unknown":
+                raise
+            # What is too much for isl in tiles it may well work out in the order of the definition.
+            schedule = Schedule(kernel)
     if schedule is None:
         raise ValueError("tiles are what the block loops of a schedule make: give one")
     if schedule.kernel is not kernel:

@@ -45,11 +45,11 @@ def check_tiles(
     done: list[str] = []
     for sizes in _sizes(compiled, schedule, operations):
         arguments = _arguments(compiled, sizes, strict)
-        want, got = (_each(f(**arguments)) for f in (kernel, compiled))
-        bounds = _each(compiled.error_bound(**arguments)) if not strict else tuple(np.zeros(w.shape) for w in want)
+        want, got = (each(f(**arguments)) for f in (kernel, compiled))
+        bounds = each(compiled.error_bound(**arguments)) if not strict else tuple(np.zeros(w.shape) for w in want)
         shown = " ".join(f"{n}={v}" for n, v in sizes.items())
         for name, w, g, bound in zip(kernel.program.outputs, want, got, bounds, strict=True):
-            wrong = np.argwhere(~_within(w, g, bound))
+            wrong = np.argwhere(~within(w, g, bound))
             if len(wrong):
                 at = ", ".join(map(str, wrong[0]))
                 found, wanted = g[tuple(wrong[0])], w[tuple(wrong[0])]
@@ -61,11 +61,12 @@ def check_tiles(
     return tuple(done)
 
 
-def _each(result: Any) -> tuple[Array, ...]:
+def each(result: Any) -> tuple[Array, ...]:
+    """The results of a call, however many."""
     return tuple(np.asarray(r) for r in (result if isinstance(result, tuple) else (result,)))
 
 
-def _within(want: Array, got: Array, bound: Array) -> Array:
+def within(want: Array, got: Array, bound: Array) -> Array:
     """Elements that are equal, or as near as the bound says."""
     if want.dtype.kind in "iub":
         return (want == got) | (bound > 0)

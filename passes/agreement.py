@@ -220,7 +220,7 @@ class Agreement:
     def _inside(self, read: Read, place: _Place) -> _Place | None:
         """The place of an equation that was written in for a read; None where it could not have been."""
         own = self.lost[read.tensor]
-        if read.fill is not None or not all(isinstance(s, Index) for s in read.subscripts):
+        if read.fill is not None or read.gathers:
             return None
         at = [s.affine.substituted(place.names) for s in read.subscripts if isinstance(s, Index)]
         names = {left.bare: position for left, position in zip(own.lefts, at, strict=True) if left.bare}

@@ -82,7 +82,7 @@ def schedule_for_cpu(steps: Steps, sizes: CpuSizes, at: Mapping[str, int] | None
         found = [p for n in names if (p := product(program, program.stage(n))) is not None]
         if len(found) == 1 and attempt(steps, _tiles, steps, group, found[0], _fitting(program, found[0], sizes, at)):
             continue
-        if any(reductions(program.stage(n)) for n in names) and attempt(steps, _rows, steps, group, sizes):
+        if any(reductions(program.stage(n)) for n in names) and attempt(steps, _rows, steps, group):
             continue
         attempt(steps, _elements, steps, group, sizes)
 
@@ -212,7 +212,7 @@ def _place(program: Program, tensor: str, index: str) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _rows(steps: Steps, group: Group, sizes: CpuSizes) -> None:
+def _rows(steps: Steps, group: Group) -> None:
     """A row at a time: what only it needs is computed in the row's iteration."""
     program = steps.state.program
     root = program.stage(group.root)

@@ -47,6 +47,28 @@ def touched(program: Program, nodes: Sequence[Node], tensor: str, around: tuple[
     return union
 
 
+def indices_of(program: Program, nodes: Sequence[Node], tensor: str) -> Iterator[str]:
+    """The loop indices that say which element of a tensor leaves access."""
+    for leaf in leaves(nodes):
+        statement = program.statement(leaf.statement)
+        instance = dict(zip(statement.iterators, leaf.instance, strict=True))
+        for access in statement.accesses:
+            if access.tensor == tensor:
+                for place in access.affine:
+                    yield from place.substituted(instance).names() if place is not None else ()
+
+
+def sides(
+    program: Program, nodes: Sequence[Node], tensor: str, around: tuple[str, ...], known: isl.Set
+) -> list[tuple[str, isl.Set]] | None:
+    """For each dimension of a tensor its name, and what leaves touch in it; None where that is nothing."""
+    points = touched(program, nodes, tensor, around)
+    if points is None or points.intersect(known).is_empty():
+        return None
+    places = places_of(program.tensors[tensor].rank)
+    return [(place, without(points, [p for p in places if p != place])) for place in places]
+
+
 def extents(
     program: Program, nodes: Sequence[Node], tensor: str, around: tuple[str, ...], known: isl.Set
 ) -> list[str] | None:

@@ -136,7 +136,7 @@ class Ranges:
             values = _places(stage, node) if stage is not None and value is not None else None
             if values is None or not isinstance(value, Read) or value.fill is not None:
                 break
-            if not all(isinstance(s, Index) for s in value.subscripts):
+            if value.gathers:
                 break
             places = [s.affine.substituted(values) for s in value.subscripts if isinstance(s, Index)]
             node = Read(value.tensor, tuple(Index(p) for p in places), value.dtype)

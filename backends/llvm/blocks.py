@@ -25,7 +25,19 @@ if TYPE_CHECKING:
 Around = tuple[str, ...]
 # Iterations that are written out.
 MOST = 64
-Mark = tuple[int, int, str, dict[str, "Buffer"], dict[str, tuple[dict[Any, Any], dict[Any, Any]]]]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where an attempt begins that may be given up: what is written, in which block, and where tensors lie. *held*: the
+    registers of those that are in some."""
+
+    lines: int
+    starts: int
+    block: str
+    masks: bool
+    buffers: dict[str, Buffer]
+    held: dict[str, tuple[dict[Any, Any], dict[Any, Any]]]
 
 
 @dataclass
@@ -152,17 +164,18 @@ class Blocks:
         return self.b.binary("sub nsw", self.b.binary("add nsw", low, length), rest)
 
     def mark(self) -> Mark:
+        """Here, to come back to."""
         held = {n: (dict(b.slots), dict(b.holders)) for n, b in self.buffers.items() if b.slots is not None}
-        return len(self.b.lines), len(self.b.starts), self.b.block, dict(self.buffers), held
+        return Mark(len(self.b.lines), len(self.b.starts), self.b.block, self.masks, dict(self.buffers), held)
 
     def back(self, mark: Mark) -> None:
-        self.masks = self.p.streams = False
-        lines, starts, block, buffers, held = mark
-        del self.b.lines[lines:], self.b.starts[starts:]
-        self.b.block = block
+        """Give up all that was written since."""
+        self.masks, self.p.streams = mark.masks, False
+        del self.b.lines[mark.lines :], self.b.starts[mark.starts :]
+        self.b.block = mark.block
         self.buffers.clear()
-        self.buffers.update(buffers)
-        for name, (slots, holders) in held.items():
+        self.buffers.update(mark.buffers)
+        for name, (slots, holders) in mark.held.items():
             self.buffers[name].slots, self.buffers[name].holders = slots, holders
 
 

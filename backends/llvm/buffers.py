@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ...compiler.ir.affine import affine_of_isl
-from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.storage import greatest_places
-from ...passes.footprint import extents, places_of, touched
+from ...passes.footprint import extents, sides
 from .builder import Value, is_constant, number
 from .memory import Buffer
 from .vectors import Vectors
@@ -52,18 +51,17 @@ class Buffers(Vectors):
 
     def box(self, alloc: Alloc, around: Around, known: isl.Set) -> tuple[list[Affine], list[Value]]:
         """The first position and the number of positions of each dimension."""
-        places = places_of(self.program.tensors[alloc.tensor].rank)
-        union = touched(self.program, alloc.body, alloc.tensor, around)
-        if union is None or union.intersect(known).is_empty():
-            return [Affine() for _ in places], [number(0, "i64") for _ in places]
+        found = sides(self.program, alloc.body, alloc.tensor, around, known)
+        if found is None:
+            rank = self.program.tensors[alloc.tensor].rank
+            return [Affine()] * rank, [number(0, "i64")] * rank
         lows: list[Affine] = []
         counts: list[Value] = []
-        for number_, place in enumerate(places):
-            alone = without(union, [n for n in places if n != place])
+        for dimension, (place, alone) in enumerate(found):
             low = self._low(alone, place, known)
             first, beyond = self.bounds.ends(alone, place, known)
             if low is None:
-                name = f"{alloc.tensor} low {number_} {self.b.count}"
+                name = f"{alloc.tensor} low {dimension} {self.b.count}"
                 self.p.names[name] = Value(first, "i64")
                 low = Affine.name(name)
             lows.append(low)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SHORT = {"float": "f32", "double": "f64", "half": "f16"}
+SHORT = {"float": "f32", "double": "f64"}
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,10 @@ def number(value: float | int | bool, type: str) -> Value:
     """A constant of one lane; a float is one that its type holds exactly."""
     if type in SHORT:
         (word,) = struct.unpack("<Q", struct.pack("<d", float(value)))
-        return Value(f"0x{word:016X}" if type != "half" else f"0xH{_half(float(value)):04X}", type)
+        return Value(f"0x{word:016X}", type)
     if type == "i1":
         return Value("true" if value else "false", type)
     return Value(str(int(value)), type)
-
-
-def _half(value: float) -> int:
-    (word,) = struct.unpack("<H", struct.pack("<e", value))
-    return word
 
 
 def is_constant(value: Value) -> bool:
@@ -165,9 +160,12 @@ class Builder:
         full = type if value.lanes == 1 else f"<{value.lanes} x {type}>"
         return self.made(f"{op} {value} to {full}", type, value.lanes)
 
-    def converted_whole(self, op: str, value: Value, type: str) -> Value:
-        """All lanes as one scalar."""
-        return self.made(f"{op} {value} to {type}", type)
+    def any_of(self, test: Value) -> Value:
+        """Whether a test holds in any lane."""
+        if test.lanes == 1:
+            return test
+        word = self.made(f"bitcast {test} to i{test.lanes}", f"i{test.lanes}")
+        return self.compared("icmp ne", word, number(0, word.type))
 
     def negated(self, value: Value) -> Value:
         """The float with its sign bit flipped."""

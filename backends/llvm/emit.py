@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...compiler.ir.expr import Index, Read, postorder
+from ...compiler.ir.expr import Read, postorder
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.storage import PLAIN
-from ...compiler.ir.tree import Alloc, Leaf, Node, loops
+from ...compiler.ir.tree import Node, allocs, at_root, loops
 from ..lower.extents import greatest
 from ..lower.origins import from_zero
 from .builder import Builder, Value, number
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: Processor) -> Code:
     """A loop tree as LLVM text for a processor; *heading*: comments above the function."""
     tree = from_zero(program, tree, ("unroll", "vector"))
-    inner = _private(tree)
+    # The tensors with buffers inside loops alone.
+    inner = {node.tensor for node in allocs(tree)} - set(at_root(tree))
     tensors = tuple(n for n, t in program.tensors.items() if t.role != "constant" and n not in inner)
     b = Builder(halves=processor.halves)
     p = Positions(b, {n: Value(f"%{_word(n)}", "i64") for n in program.sizes}, wide=processor.lanes)
@@ -66,8 +67,8 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
 
 def _gathers(program: Program) -> bool:
     """Whether data give a position anywhere that nothing stands in for where it is outside."""
-    found = (n for s in program.statements for n in postorder(s.value) if isinstance(n, Read) and n.fill is None)
-    return any(not all(isinstance(place, Index) for place in read.subscripts) for read in found)
+    found = (n for s in program.statements for n in postorder(s.value) if isinstance(n, Read))
+    return any(read.gathers and read.fill is None for read in found)
 
 
 def _parameters(program: Program, tensors: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -118,26 +119,6 @@ def _text(program: Program, processor: Processor, tensors: tuple[str, ...], b: B
         "",
     ]
     return "\n".join(lines)
-
-
-def _private(tree: Sequence[Node]) -> set[str]:
-    """The tensors with buffers inside loops alone."""
-    found, outside = _buffers(tree, False)
-    return found - outside
-
-
-def _buffers(tree: Sequence[Node], inside: bool) -> tuple[set[str], set[str]]:
-    inner: set[str] = set()
-    outer: set[str] = set()
-    for node in tree:
-        if isinstance(node, Leaf):
-            continue
-        if isinstance(node, Alloc):
-            (inner if inside else outer).add(node.tensor)
-        found = _buffers(node.body, inside or not isinstance(node, Alloc))
-        inner |= found[0]
-        outer |= found[1]
-    return inner, outer
 
 
 def _shape(p: Positions, tensor: Tensor) -> tuple[list[Affine], list[Value]]:

@@ -22,7 +22,7 @@ from ...compiler.ir.expr import (
     Select,
     Unary,
     children,
-    postorder,
+    with_gathers,
 )
 from ...compiler.ir.quasiaffine import TRUE
 from ...compiler.ir.trampoline import Deep, run
@@ -63,10 +63,7 @@ class Expressions:
 
     def value(self, root: Expr) -> Value:
         """The value of an expression."""
-        for node in postorder(root):
-            gather = isinstance(node, Read) and not all(isinstance(s, Index) for s in node.subscripts)
-            if gather or any(id(c) in self.gathers for c in children(node)):
-                self.gathers.add(id(node))
+        self.gathers |= with_gathers(root)
         return run(self._emit(root, self.p.mask))
 
     def _emit(self, node: Expr, mask: Value | None) -> Deep[Value]:
@@ -207,8 +204,5 @@ class Expressions:
     def _fail(self, outside: Value, mask: Value | None) -> None:
         """Remember that data gave a position outside, where that matters."""
         bad = outside if mask is None else self.b.binary("and", outside, mask)
-        if bad.lanes > 1:
-            word = self.b.converted_whole("bitcast", bad, f"i{bad.lanes}")
-            bad = self.b.compared("icmp ne", word, number(0, word.type))
         held = self.b.made(f"load i1, ptr {self.failed}", "i1")
-        self.b.line(f"store {self.b.binary('or', held, bad)}, ptr {self.failed}")
+        self.b.line(f"store {self.b.binary('or', held, self.b.any_of(bad))}, ptr {self.failed}")

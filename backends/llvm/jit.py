@@ -25,13 +25,7 @@ def _linker() -> Any:
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.create_lljit_compiler(_machine_of_host())
-
-
-def _machine_of_host() -> Any:
-    import llvmlite.binding as llvm
-
-    return llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_lljit_compiler(llvm.Target.from_default_triple().create_target_machine(jit=True))
 
 
 def machine(processor: Processor) -> Any:
@@ -98,7 +92,7 @@ class Linked:
         self.release: Callable[[], None] = ctypes.CFUNCTYPE(None)(self._library["release"])
         self.addresses: dict[str, int] = {name: self._library[name] for name in more}
         if not more:
-            # What is kept goes while the code is still there.
+            # What is kept goes while the code is still there; not that of the pool, whose threads never end.
             weakref.finalize(self, _release, self._library)
 
 

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from .memory import Place
     from .positions import Positions
 
-# So many lanes are merged in straight code; of more, blocks of that many, in a loop.
-STRAIGHT = 1024
-
 
 def merged(p: Positions, buffer: Buffer, places: Sequence[Place], node: Partial) -> Value:
     """The lanes from some places on, the last dimension's, combined in pairs."""
@@ -27,19 +24,10 @@ def merged(p: Positions, buffer: Buffer, places: Sequence[Place], node: Partial)
         raise HeldError
     if p.vector:
         raise VariesError
-    return _merged(p, buffer, list(places), node, node.count)
-
-
-def _merged(p: Positions, buffer: Buffer, places: list[Place], node: Partial, count: int) -> Value:
     b = p.b
-    if count > STRAIGHT:
-        # Blocks of one size, in order: what they come to are lanes again.
-        values = [_merged(p, buffer, _moved(p, places, start), node, STRAIGHT) for start in range(0, count, STRAIGHT)]
-        return _in_pairs(p, values, node)
-    wide = min(count, p.wide)
-    values: list[Value] = []
-    for start in range(0, count, wide):
-        values.append(_lanes(p, buffer, _moved(p, places, start), wide))
+    wide = min(node.count, p.wide)
+    starts = range(0, node.count, wide)
+    values = [_lanes(p, buffer, _moved(p, places, start), wide) for start in starts]
     while len(values) > 1:
         values = [_pairs(p, one, other, node) for one, other in zip(values[::2], values[1::2], strict=True)]
     (value,) = values
@@ -51,14 +39,14 @@ def _merged(p: Positions, buffer: Buffer, places: list[Place], node: Partial, co
     return value
 
 
-def _moved(p: Positions, places: list[Place], start: int) -> list[Place]:
+def _moved(p: Positions, places: Sequence[Place], start: int) -> list[Place]:
     """The places so many lanes further."""
     last = places[-1]
     further = p.plus(last, number(start, "i64")) if isinstance(last, Value) else last + start
     return [*places[:-1], further]
 
 
-def _lanes(p: Positions, buffer: Buffer, places: list[Place], wide: int) -> Value:
+def _lanes(p: Positions, buffer: Buffer, places: Sequence[Place], wide: int) -> Value:
     """So many lanes from some places on: a load, if they lie beside each other."""
     if buffer.strides[-1].text == "1" and wide > 1 and not isinstance(places[-1], Value):
         lane = "lane of a merge"
@@ -78,12 +66,3 @@ def _pairs(p: Positions, one: Value, other: Value, node: Partial) -> Value:
     count = 2 * one.lanes
     even, odd = (p.b.shuffled(one, other, range(n, count, 2)) for n in (0, 1))
     return arithmetic.combined(p.b, node.op, even, odd, node.dtype)
-
-
-def _in_pairs(p: Positions, values: list[Value], node: Partial) -> Value:
-    while len(values) > 1:
-        values = [
-            arithmetic.combined(p.b, node.op, one, other, node.dtype)
-            for one, other in zip(values[::2], values[1::2], strict=True)
-        ]
-    return values[0]

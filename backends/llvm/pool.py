@@ -269,6 +269,3 @@ def runner() -> int:
     if count == 1 or not sys.platform.startswith("linux"):
         return 0
     return _pool().sized(count)
-
-
-__all__ = ["runner", "set_threads", "threads"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ...compiler.ir.codegen import without
-from ...compiler.ir.tree import Leaf, Loop, leaves
+from ...compiler.ir.tree import Leaf, Loop
+from ...passes.footprint import indices_of
 from .blocks import from_0
 from .buffers import Buffers
 from .builder import Value, number
@@ -18,7 +19,6 @@ from .workspace import given_back
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...compiler.ir.program import Program
     from ...compiler.ir.tree import Alloc, Node
     from .blocks import Around
 
@@ -77,22 +77,18 @@ class Scopes(Buffers):
         """Where the loops of some kinds that say which element of a private tensor is meant are as long as they ever
         are."""
         full = known
-        named = set(_indices(self.program, alloc.body, alloc.tensor))
+        named = set(indices_of(self.program, alloc.body, alloc.tensor))
         for loop, outer in _loops(alloc.body, around):
             if loop.index not in named or loop.kind not in kinds:
                 continue
             values = self.bounds.values(loop, outer)
-            position = values.find_dim_by_name(isl.dim_type.param, loop.index)
-            alone = values.intersect(known) if position >= 0 else values
-            if position < 0 or alone.is_empty():
+            if values.intersect(known).is_empty():
                 continue
-            place = alone.find_dim_by_name(isl.dim_type.param, loop.index)
-            most = alone.move_dims(isl.dim_type.set, 0, isl.dim_type.param, place, 1).dim_max_val(0)
-            whole = most.is_int() and (loop.kind == "unroll" or (most.to_python() + 1) % self.lanes_of(loop) == 0)
-            if not whole:
+            most = self.most_of(loop, outer, known)
+            if most is None or (loop.kind == "vector" and most % self.lanes_of(loop)):
                 return known.subtract(known)
             some = without(values, [loop.index])
-            missing = some.intersect(from_0(loop.index, int(most.to_python()) + 1)).subtract(values)
+            missing = some.intersect(from_0(loop.index, most)).subtract(values)
             full = full.subtract(without(missing, [n for n in (*outer, loop.index) if n not in around]))
         return full.coalesce()
 
@@ -128,14 +124,3 @@ def _loops(nodes: Sequence[Node], around: Around) -> Iterator[tuple[Loop, Around
         if isinstance(node, Loop):
             yield node, around
         yield from _loops(node.body, (*around, node.index) if isinstance(node, Loop) else around)
-
-
-def _indices(program: Program, nodes: Sequence[Node], tensor: str) -> Iterator[str]:
-    """The loop indices that say which element of a tensor leaves access."""
-    for leaf in leaves(nodes):
-        statement = program.statement(leaf.statement)
-        instance = dict(zip(statement.iterators, leaf.instance, strict=True))
-        for access in statement.accesses:
-            if access.tensor == tensor:
-                for place in access.affine:
-                    yield from place.substituted(instance).names() if place is not None else ()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .builder import Builder, Value
 
-# A block begins with its address as malloc gave it, and with how many bytes it has for use.
-HEADER = 64
+# Before a block, in 64 bytes, stand its address as malloc gave it and how many bytes it has for use.
 # So many blocks of a buffer are kept, for threads that use it at once.
 CELLS = 64
 FUNCTIONS = f"""\

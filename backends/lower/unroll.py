@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import TRUE, Affine
 from ...compiler.ir.tree import Leaf, Loop, leaves
+from ...passes.footprint import indices_of
 from ...passes.state import reindexed
 from .extents import greatest
 
@@ -43,12 +44,6 @@ def _unrolled(program: Program, node: Node) -> Iterator[Node]:
 
 def _picks(program: Program, loop: Loop) -> bool:
     """Whether a position in a private tensor is another one in each iteration."""
-    for leaf in leaves(loop.body):
-        statement = program.statement(leaf.statement)
-        instance = dict(zip(statement.iterators, leaf.instance, strict=True))
-        for access in statement.accesses:
-            if program.tensors[access.tensor].role in ("input", "constant") or access.tensor in program.outputs:
-                continue
-            if any(v is not None and loop.index in v.substituted(instance).names() for v in access.affine):
-                return True
-    return False
+    given = {n for n, t in program.tensors.items() if t.role in ("input", "constant")}
+    private = program.tensors.keys() - given - set(program.outputs)
+    return any(loop.index in indices_of(program, loop.body, tensor) for tensor in private)

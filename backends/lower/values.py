@@ -127,7 +127,7 @@ def _require_sure_gathers(expr: Expr, scene: Scene) -> None:
         branches += node.operands[1:] if isinstance(node, Logic) else ()
         for branch in branches:
             for read in postorder(branch):
-                if isinstance(read, Read) and not all(isinstance(s, Index) for s in read.subscripts):
+                if isinstance(read, Read) and read.gathers:
                     text = f"data decide where {read.tensor} is read, in a branch that may not be taken"
                     raise cannot(scene.program, text, "an equation of its own for what is read", read.span)
 

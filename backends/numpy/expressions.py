@@ -23,6 +23,7 @@ from ...compiler.ir.expr import (
     Unary,
     children,
     postorder,
+    with_gathers,
 )
 from .casts import binary_text, cast_text, fma_text, unary_text
 from .reads import Reads
@@ -45,9 +46,7 @@ class Expressions(Reads):
         for node in postorder(root):
             for child in children(node):
                 self.uses[id(child)] = self.uses.get(id(child), 0) + 1
-            gather = isinstance(node, Read) and not all(isinstance(s, Index) for s in node.subscripts)
-            if gather or any(id(c) in self.gathers for c in children(node)):
-                self.gathers.add(id(node))
+        self.gathers |= with_gathers(root)
 
     def emit(self, node: Expr, mask: str | None = None) -> Deep[Value]:
         """The value of an expression; *mask* is where it matters (None: everywhere)."""

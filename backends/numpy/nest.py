@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
-from ...compiler.ir.codegen import Bounds, expression, without
+from ...compiler.ir.codegen import Bounds, expression
 from ...compiler.ir.expr import Index
 from ...compiler.ir.program import Extent, Program, Tensor
 from ...compiler.ir.quasiaffine import TRUE, Affine
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.storage import PLAIN, Storage, greatest_places
 from ...compiler.ir.trampoline import Deep, run
-from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, distributed, placed
-from ...passes.footprint import places_of, touched
+from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, allocs, at_root, distributed, placed
+from ...passes.footprint import sides
 from ..embed import helper_names
 from ..naming import Names, Writer
 from .axes import Axes
@@ -35,8 +35,8 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
     Arguments and results are those of `emit.emit`.
     """
     tree = distributed(tree)
-    allocs = _allocs(tree)
-    private = {node.tensor for node in allocs}
+    scopes = allocs(tree)
+    private = {node.tensor for node in scopes}
     shapes = {name: program.tensors[name].extents for name in private}
     program = replace(program, tensors={n: _boxed(t) if n in private else t for n, t in program.tensors.items()})
     names = Names(program, helper_names("numpy"))
@@ -44,15 +44,15 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
     for line in heading.splitlines():
         body.line(f"# {line}".rstrip())
     bind_arguments(program, names, body)
-    layouts = {node.tensor: node.storage for node in allocs if _laid_out(node.storage)}
-    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts, shapes=shapes, whole=set(_at_root(tree)))
+    layouts = {node.tensor: node.storage for node in scopes if _laid_out(node.storage)}
+    outer = Emission(program, names, Axes(program, ()), body, layouts=layouts, shapes=shapes, whole=set(at_root(tree)))
     for tensor, storage in layouts.items():
         body.line(f"{names[_at(tensor)]} = {_places_text(program, tensor, storage)}")
     for name, tensor in program.tensors.items():
         if tensor.role in ("input", "constant") or name in private:
             continue
         outer.allocate(name)
-    whole = _at_root(tree)
+    whole = at_root(tree)
     for name in whole:
         # One buffer for everything, wherever in the text its mark stands.
         for position, extent in enumerate(shapes[name]):
@@ -68,28 +68,6 @@ def emit_nest(program: Program, tree: Sequence[Node], heading: str) -> str:
     _write(outer, tree, bounds, (), bounds.start())
     body.line(f"return {', '.join(names[o] for o in program.outputs)}")
     return module_text(program, names, "\n".join(body.lines))
-
-
-def _allocs(nodes: Sequence[Node]) -> list[Alloc]:
-    found: list[Alloc] = []
-    for node in nodes:
-        if isinstance(node, Alloc):
-            found.append(node)
-        if not isinstance(node, Leaf):
-            found += _allocs(node.body)
-    return found
-
-
-def _at_root(tree: Sequence[Node]) -> list[str]:
-    """The tensors with a buffer outside every loop."""
-    found: dict[str, None] = {}
-    stack = list(tree)
-    while stack:
-        node = stack.pop(0)
-        if isinstance(node, Alloc):
-            found[node.tensor] = None
-            stack = [*node.body, *stack]
-    return list(found)
 
 
 def _ends(extent: Extent) -> tuple[tuple[str, str], tuple[tuple[Affine, ...], tuple[Affine, ...]]]:
@@ -289,11 +267,10 @@ def _box(
     program: Program, alloc: Alloc, bounds: Bounds, around: tuple[str, ...], known: isl.Set
 ) -> list[tuple[str, str]]:
     """The ends of a private tensor's buffer, for one iteration of the loops around."""
-    places = places_of(program.tensors[alloc.tensor].rank)
-    union = touched(program, alloc.body, alloc.tensor, around)
-    if union is None or union.intersect(known).is_empty():
-        return [("0", "0")] * len(places)  # a part of the program in which nothing of it matters
-    return [bounds.ends(without(union, [p for p in places if p != place]), place, known) for place in places]
+    found = sides(program, alloc.body, alloc.tensor, around, known)
+    if found is None:
+        return [("0", "0")] * program.tensors[alloc.tensor].rank  # nothing of it matters in this part of the program
+    return [bounds.ends(points, place, known) for place, points in found]
 
 
 def _write_leaf(outer: Emission, leaf: Leaf, bounds: Bounds, known: isl.Set) -> None:

@@ -14,6 +14,7 @@ from ...cost.work import work
 from ..compile import compile
 from ..inputs import default_scalars, random_inputs
 from ..ir.nest import definition_tree
+from ..tile_check import each
 from .common import numbers, read_kernel
 from .schedules import scheduled
 
@@ -45,8 +46,7 @@ def bench(file: str, name: str | None, path: str | None, sizes: tuple[str, ...])
     made.prepare()
     ready = time.perf_counter() - start
     arguments = {**random_inputs(kernel.program, at, 0), **default_scalars(kernel.program, {}), **at}
-    found = made(**arguments)
-    out = found if isinstance(found, tuple) else (found,)
+    out = each(made(**arguments))
     contestants: dict[str, Callable[[], Any]] = {"llvm": lambda: made(**arguments, out=out)}
     start = time.perf_counter()
     kernel(**arguments)

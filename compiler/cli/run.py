@@ -13,6 +13,7 @@ from ...passes.refusal import IllegalTransformError
 from ..compile import compile
 from ..inputs import default_scalars, default_sizes, random_inputs
 from ..ir.bits import digest, same_bits
+from ..tile_check import each, within
 from .common import pairs, read_kernel
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def run(
     start = time.perf_counter()
     result = function(**arguments)
     elapsed = time.perf_counter() - start
-    results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    results = dict(zip(program.outputs, each(result), strict=True))
     click.echo(f"{kernel.signature}\n  {_shown(all_sizes)}, seed {seed}: {elapsed * 1e3:.1f} ms")
     for output, array in results.items():
         click.echo(summary(output, array))
@@ -210,27 +211,18 @@ def check_code(
 ) -> tuple[bool, str]:
     """Compare what machine code gave with the definition: bit for bit, or within the bound of what is permitted."""
     program = compiled.kernel.program
-    want = compiled.kernel(**arguments)
-    wanted = dict(zip(program.outputs, want if isinstance(want, tuple) else (want,), strict=True))
-    differing = [n for n in program.outputs if not same_bits(results[n], np.asarray(wanted[n]))]
+    wanted = dict(zip(program.outputs, each(compiled.kernel(**arguments)), strict=True))
+    differing = [n for n in program.outputs if not same_bits(results[n], wanted[n])]
     if not differing:
         return True, "  checked: the bits of the definition"
     used = ", ".join(sorted(compiled.permissions))
     if used:
-        found = compiled.error_bound(**arguments)
-        bounds = dict(zip(program.outputs, found if isinstance(found, tuple) else (found,), strict=True))
-        far = [n for n in differing if not within(results[n], np.asarray(wanted[n]), bounds[n])]
+        bounds = dict(zip(program.outputs, each(compiled.error_bound(**arguments)), strict=True))
+        far = [n for n in differing if not within(wanted[n], results[n], bounds[n]).all()]
         if not far:
             return True, f"  checked: within the bound of what is permitted ({used})"
         return False, f"  DIFFERS from the definition by more than {used} permits: {', '.join(far)}"
     return False, f"  DIFFERS from the definition: {', '.join(differing)}"
-
-
-def within(got: Array, want: Array, bound: Array) -> bool:
-    """Whether no element is further from the wanted one than its bound."""
-    a, b = (x.astype(np.float64) for x in (got, want))
-    with np.errstate(all="ignore"):
-        return bool(((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= bound)).all())
 
 
 def check_bits(kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, Number], seed: int) -> tuple[bool, str]:
@@ -244,7 +236,7 @@ def check_bits(kernel: Kernel, sizes: Mapping[str, int], scalars: Mapping[str, N
         **small,
     }
     result = kernel(**arguments)
-    results = dict(zip(program.outputs, result if isinstance(result, tuple) else (result,), strict=True))
+    results = dict(zip(program.outputs, each(result), strict=True))
     wanted = kernel.interpreted(**arguments)
     differing = [n for n in program.outputs if not same_bits(results[n], wanted[n])]
     if differing:

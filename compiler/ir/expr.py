@@ -64,6 +64,11 @@ class Read:
     guard: Formula = TRUE
     fill: Expr | None = None
 
+    @property
+    def gathers(self) -> bool:
+        """Whether data decide the position."""
+        return not all(isinstance(s, Index) for s in self.subscripts)
+
 
 @dataclass(frozen=True, eq=False)
 class Unary:
@@ -237,6 +242,15 @@ def label(node: Expr) -> str:
     skipped = ("span", "guard", "affine")
     own = {n: v for n, v in vars(node).items() if n not in skipped and not isinstance(v, (Expr, tuple))}
     return f"{type(node).__name__} {own}"
+
+
+def with_gathers(root: Expr) -> set[int]:
+    """The nodes, by identity, that are a read at a position that data decide, or contain one."""
+    found: set[int] = set()
+    for node in postorder(root):
+        if (isinstance(node, Read) and node.gathers) or any(id(c) in found for c in children(node)):
+            found.add(id(node))
+    return found
 
 
 def postorder(root: Expr, into_reductions: bool = True) -> Iterator[Expr]:

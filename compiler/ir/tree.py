@@ -123,6 +123,29 @@ def loops(nodes: Sequence[Node]) -> Iterator[Loop]:
             yield from loops(node.body)
 
 
+def allocs(nodes: Sequence[Node]) -> list[Alloc]:
+    """The scopes of private tensors, outer ones first."""
+    found: list[Alloc] = []
+    for node in nodes:
+        if isinstance(node, Alloc):
+            found.append(node)
+        if not isinstance(node, Leaf):
+            found += allocs(node.body)
+    return found
+
+
+def at_root(tree: Sequence[Node]) -> list[str]:
+    """The tensors with a buffer outside every loop."""
+    found: dict[str, None] = {}
+    stack = list(tree)
+    while stack:
+        node = stack.pop(0)
+        if isinstance(node, Alloc):
+            found[node.tensor] = None
+            stack = [*node.body, *stack]
+    return list(found)
+
+
 def opened(nodes: Sequence[Node]) -> Iterator[Leaf | Loop]:
     """The outermost loops and leaves, those inside a buffer too."""
     for node in nodes:

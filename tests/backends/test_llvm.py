@@ -39,7 +39,7 @@ def test_an_operation_has_the_bits_of_the_definition(name: str, vectors: tuple[s
     arguments = numbers(name, 500)
     want, got = np.asarray(kernel(**arguments)), compiled(kernel, *vectors)(**arguments)
     wrong = np.flatnonzero(differing(want, np.asarray(got)))
-    assert not len(wrong), [(v[wrong[0]] for v in arguments.values()), want[wrong[0]], got[wrong[0]]]
+    assert not len(wrong), [*(v[wrong[0]] for v in arguments.values()), want[wrong[0]], got[wrong[0]]]
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.key)

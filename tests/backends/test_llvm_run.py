@@ -20,7 +20,9 @@ from tilewright.backends.llvm.emit import emit_llvm
 from tilewright.backends.llvm.target import Processor, host
 from tilewright.compiler.arguments import bind
 from tilewright.compiler.inputs import random_inputs
+from tilewright.compiler.ir.affine import UndecidedError
 from tilewright.compiler.ir.bits import same_bits
+from tilewright.compiler.ir.tree import loops
 from tilewright.passes.auto_cpu import CpuSizes
 
 MATMUL = """kernel matmul(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
@@ -60,6 +62,8 @@ def test_any_width_of_registers_gives_the_same_bits(name: str, cpu: str) -> None
         pytest.skip("code for x86-64 runs on nothing else")
     given = kernel(KERNELS[name])
     bits = 128 if cpu == "128 bits" else 256
+    if host().bits < bits:
+        pytest.skip("this processor has no registers of 256 bits")
     processor = Processor(CPUS[cpu], "", host().triple, bits)
     schedule = tw.cpu_schedule(given, SMALL)
     code = emit_llvm(schedule.state.program, schedule.state.tree, "", processor)
@@ -72,6 +76,37 @@ def test_any_width_of_registers_gives_the_same_bits(name: str, cpu: str) -> None
         assert found is not None
         for want, got in zip(each(given(**arguments)), found.values(), strict=True):
             assert same_bits(want, got)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 8])
+def test_few_rows_read_the_other_factor_in_place(rows: int) -> None:
+    given = kernel(MATMUL)
+    at = {"M": rows, "K": 40, "N": 70}
+    schedule = tw.cpu_schedule(given, at=at)
+    assert "cache_read" not in str(schedule.trace)
+    assert "cache_read" in str(tw.cpu_schedule(given, at={**at, "M": 9}).trace)
+    again = tw.Schedule.replay(given, schedule.to_json())
+    assert str(again) == str(schedule)
+    made = tw.compile(given, again)
+    for m in (rows, 1, 21):
+        arguments = random_inputs(given.program, {**at, "M": m}, m)
+        assert same_bits(np.asarray(given(**arguments)), np.asarray(made(**arguments)))
+
+
+def test_what_is_too_much_in_tiles_runs_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = kernel(MATMUL)
+    whole = emit_llvm
+
+    def gives_up(program: Any, tree: Any, *more: Any) -> Any:
+        if any(loop.kind == "vector" for loop in loops(tree)):
+            raise UndecidedError
+        return whole(program, tree, *more)
+
+    monkeypatch.setattr("tilewright.compiler.compile.emit_llvm", gives_up)
+    made = tw.compile(given)
+    assert made.trace == ()
+    arguments = random_inputs(given.program, {"M": 3, "K": 4, "N": 5}, 1)
+    assert same_bits(np.asarray(given(**arguments)), np.asarray(made(**arguments)))
 
 
 def test_code_for_other_processors_is_made() -> None:
