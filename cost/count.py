@@ -114,8 +114,7 @@ def _box(points: isl.Set) -> sympy.Expr | None:
         if side is None:
             return None
         sides.append(side)
-        whole = line.insert_dims(_SET, 0, position)
-        box = box.intersect(whole.insert_dims(_SET, position + 1, rank - position - 1).reset_tuple_id())
+        box = _across(box.project_out(_SET, position, 1), line, position, rank)
     return sympy.Mul(*sides) if box.is_subset(points) else None
 
 
@@ -223,9 +222,24 @@ def number(found: sympy.Expr, sizes: Mapping[str, int]) -> int:
 
 
 def listed(points: isl.Set, sizes: Mapping[str, int], names: Sequence[str]) -> int:
-    """The number of points of a set at given sizes, one by one."""
+    """The number of points of a set at given sizes, one by one, but for dimensions that hang on no others."""
     for name in names:
         position = points.find_dim_by_name(_PARAM, name)
         if position >= 0:
             points = points.fix_val(_PARAM, position, isl.Val(sizes[name]))
-    return int(points.project_out(_PARAM, 0, points.dim(_PARAM)).count_val().to_python())
+    points = points.project_out(_PARAM, 0, points.dim(_PARAM))
+    total = 1
+    for position in reversed(range(points.dim(_SET))):
+        line, rest = _line(points, position), points.project_out(_SET, position, 1).coalesce()
+        if _determined(points, position):
+            points = rest
+        elif _across(rest, line, position, points.dim(_SET)).is_subset(points):
+            points = rest
+            total *= int(line.count_val().to_python())
+    return total * int(points.count_val().to_python())
+
+
+def _across(rest: isl.Set, line: isl.Set, position: int, rank: int) -> isl.Set:
+    """Every point of a set without a dimension, at every point of that dimension."""
+    own = line.insert_dims(_SET, 0, position).insert_dims(_SET, position + 1, rank - position - 1)
+    return rest.insert_dims(_SET, position, 1).reset_tuple_id().intersect(own.reset_tuple_id())

@@ -172,7 +172,11 @@ def _launch_time(
     parts.append(_addresses(machine, launch, programs, count, units, shared.busy))
     waiting = _waiting(program, launch, machine, sizes, mine) * filled.waves
     # Two programs do two things at once, and so do the parts of one from tile to tile; the first or last is alone.
-    together = room.blocks > 1 or any(loop.roles is not None for loop in loops((launch.node,)))
+    roles = any(loop.roles is not None for loop in loops((launch.node,)))
+    together = room.blocks > 1 or roles
+    if tile.loaded:
+        # A program waits for the first of what its pipeline loads; parts that run at once do so for the first tile.
+        waiting += (1 if roles else filled.waves) * machine.figure("round_trip").value
     longest = max(r.seconds for r in parts)
     computing = longest + (sum(r.seconds for r in parts) - longest) / (shared.waves if together else 1)
     alone = computing / max(1, min(room.blocks, shared.waves)) + waiting
@@ -182,19 +186,24 @@ def _launch_time(
     under_way = min(programs, filled.slots) * tile.under_way(threads)
     far, near = (machine.figure(n).value for n in ("memory_latency", "cache_latency"))
     if tile.loaded:
-        far = near = machine.figure("round_trip").value
+        # A slot of a pipeline is taken from the asking until its blocks have been used.
+        far = near = machine.figure("round_trip").value + _turn(tile, parts, sizes, units * shared.busy)
     bandwidth = reached(machine.figure("memory_bandwidth").value, far, under_way)
     spilled = 8 * max(0, registers - MOST_REGISTERS) * threads * programs
     asked = sum(m.asked.at(sizes) for m in mine) + spilled
+    # What memory gives passes through the cache twice: into it, and out of it.
+    filling = sum(memory[key(m)] for m in mine if m.kind == "read")
     share = min(1, programs / units)
-    cache = reached(share * machine.figure("cache_bandwidth").value, near, under_way)
+    full = machine.figure("cache_bandwidth").value
+    cache = reached(share * full, near, under_way)
+    text = f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s, {filling / 2**20:,.1f} MiB of them from memory"
     edges = _beyond(tile, mine, sizes)
     moving = [
         Resource("memory", bytes_given / bandwidth, f"{bytes_given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
-        Resource("cache", asked / cache, f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s"),
+        Resource("cache", max(asked / cache, (asked + filling) / full), text),
         *_of_products(machine, edges, _shared(own, sizes, count), share, units * shared.busy),
     ]
-    waited = Resource("waiting", waiting, "iterations that each wait for what they read")
+    waited = Resource("waiting", waiting, "programs and iterations that wait for what they read")
     slowest = max(moving, key=lambda r: r.seconds)
     busy = max(computing, alone)
     binds = slowest if slowest.seconds > busy else max((*parts, waited), key=lambda r: r.seconds)
@@ -222,6 +231,13 @@ def _pipelines(
         yield Pipeline(
             transfer, max(0.0, latency - transfer), product / runs, one.stages, runs * max(transfer, product / runs)
         )
+
+
+def _turn(tile: Held, parts: Sequence[Resource], sizes: Mapping[str, int], busy: float) -> float:
+    """Seconds that a multiprocessor takes for a program's products of one iteration of its pipelines. *busy*: how many
+    of them compute all the time."""
+    runs = sum(number(one.times, sizes) for one in tile.loaded if one.times is not None)
+    return sum(r.seconds for r in parts if r.name == "matrix units") * busy / max(1, runs)
 
 
 def _computing(

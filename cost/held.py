@@ -53,8 +53,9 @@ class Held:
         return max((one.size * one.stages for one in self.loaded), default=0)
 
     def under_way(self, threads: int) -> int:
-        """The bytes that are on their way at once: tiles that are loaded ahead, or two loads of 16 bytes a thread."""
-        return max(max((one.size * (one.stages - 1) for one in self.loaded), default=0), 32 * threads)
+        """The bytes that are on their way or in use at once: the slots of a pipeline, or two loads of 16 bytes a
+        thread."""
+        return max(self.shared, 32 * threads)
 
 
 def held(program: Program, launch: Launch) -> Held:

@@ -46,3 +46,15 @@ def test_the_most_values_of_a_dimension() -> None:
     tiles = isl.Set("[N] -> { [t, i] : 0 <= i < N and 8t <= i < 8t + 8 }")
     assert most(tiles, 1) == 8
     assert most(tiles, 0) is None
+
+
+@pytest.mark.parametrize(
+    "text", [*SHAPES, "[N] -> { [i, j, k] : 0 <= i <= j < N and 0 <= k < 3 and (i + k) mod 2 = 0 }"]
+)
+def test_listing_leaves_out_what_hangs_on_nothing(text: str) -> None:
+    points = isl.Set(text)
+    names = [str(points.get_dim_name(isl.dim_type.param, n)) for n in range(points.dim(isl.dim_type.param))]
+    fixed = points
+    for position, _ in enumerate(names):
+        fixed = fixed.fix_val(isl.dim_type.param, position, isl.Val(17))
+    assert listed(points, dict.fromkeys(names, 17), names) == int(fixed.count_val().to_python())

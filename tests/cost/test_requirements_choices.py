@@ -47,8 +47,13 @@ def test_stages_are_worth_their_storage_or_are_not_taken() -> None:
     storage = {n: tiles_of(schedule).shared / KiB for n, schedule in ways.items()}
     assert storage == {"2": 64, "3": 96, "6": 192, "8": 256}
     found = {r.name: r for r in tw.rank(one, ways, "h200", FFN)}
-    assert list(found) == ["3", "6", "2", "8"]
-    assert found["3"].seconds == found["6"].seconds < found["2"].seconds
+    # Two programs of three stages do more at once than one of six.
+    assert list(found) == ["2", "3", "6", "8"]
+    assert found["2"].seconds == found["3"].seconds < found["6"].seconds
+    alone = {
+        r.name: r.seconds for r in tw.rank(one, {str(n): product(one, 128, 256, 64, n) for n in (2, 3, 4)}, "h200", FFN)
+    }
+    assert alone["3"] == alone["4"] < alone["2"]
     assert found["8"].reason == "a multiprocessor has too little of shared memory for one program"
 
 
