@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .compiler.ranking import rank
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
-    from .passes.auto_cpu import CpuSizes
+    from .passes.cpu_products import CpuSizes
     from .passes.recipe import Sizes
     from .passes.refusal import IllegalTransformError, Refusal
 
@@ -37,7 +37,7 @@ _HOME = {
     "gpu_schedule": "compiler.automatic",
     "rank": "compiler.ranking",
     "set_threads": "backends.llvm.pool",
-    "CpuSizes": "passes.auto_cpu",
+    "CpuSizes": "passes.cpu_products",
     "Sizes": "passes.recipe",
     "compile": "compiler.compile",
     "CompiledKernel": "compiler.compile",

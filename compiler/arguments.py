@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .exchange import as_array
 from .ir.errors import TilewrightError
 from .ir.expr import Index, Scalar, postorder
 from .ir.interpret import evaluate
@@ -121,12 +122,7 @@ def scalar_value(name: str, dtype: DType, value: Any) -> Number:
 def _array(tensor: Tensor, value: Any) -> Array:
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentError(f"{tensor.name} is a masked array; fill it first: {tensor.name}.filled(0)")
-    if type(value) is not np.ndarray:
-        if not (hasattr(value, "__array_interface__") or hasattr(value, "__array__")):
-            raise ArgumentError(
-                f"{tensor.name} is a {tensor.dtype} array; {type(value).__name__} was given: use np.asarray"
-            )
-        value = np.asarray(value)
+    value = _shared(tensor.name, f"is a {tensor.dtype} array", value, ": use np.asarray")
     wanted = tensor.dtype.numpy
     if value.dtype != wanted:
         swapped = value.dtype.newbyteorder() == wanted
@@ -138,6 +134,17 @@ def _array(tensor: Tensor, value: Any) -> Array:
             f"{tensor.name} has {tensor.rank} dimensions, the array has {value.ndim} (shape {value.shape})"
         )
     return value
+
+
+def _shared(name: str, what: str, value: Any, hint: str = "") -> Array:
+    """A given array, or the memory of what is one in another library."""
+    try:
+        array = as_array(value)
+    except ValueError as error:
+        raise ArgumentError(f"{name} {what}; {type(value).__name__} was given, and {error}") from None
+    if array is None:
+        raise ArgumentError(f"{name} {what}; {type(value).__name__} was given{hint}")
+    return array
 
 
 def _sizes(program: Program, arrays: Mapping[str, Array], given: Mapping[str, Any]) -> dict[str, int]:
@@ -225,11 +232,10 @@ def _check_promise(
 
 
 def _outputs(program: Program, out: Any, arrays: Mapping[str, Array], sizes: Mapping[str, int]) -> dict[str, Array]:
-    found = _named_outputs(program, out)
+    given = _named_outputs(program, out)
+    found = {n: _shared(f"out for {n}", "is an array to write to", a) for n, a in given.items()}
     for name, array in found.items():
         tensor = program.tensors[name]
-        if not isinstance(array, np.ndarray):
-            raise ArgumentError(f"out for {name} is an array to write to; {type(array).__name__} was given")
         shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentError(f"out for {name} is {tensor.dtype}, the array is {array.dtype}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import islpy as isl
 
 from ..backends.llvm.emit import emit_llvm
+from ..backends.llvm.quick import Quick
 from ..backends.llvm.target import host
 from ..backends.load import load_function
 from ..backends.numpy.nest import emit_nest
@@ -194,20 +195,35 @@ class CompiledKernel:
 
         For the target triton they are torch tensors on one GPU; *out* may be tensors to write to.
         """
-        if self.target == "triton":
-            return self._caller(args, keywords, out)
-        if self.code is not None:
-            return self._by_machine(self.code, args, keywords, out)
-        return call_with(self.kernel.program, self._function, args, keywords, out)
+        call = self.function
+        if keywords:
+            return call(*args, out=out, **keywords)
+        return call(*args) if out is None else call(*args, out=out)
 
-    def _by_machine(
-        self, code: Code, args: tuple[Any, ...], keywords: dict[str, Any], out: Any
-    ) -> Array | tuple[Array, ...]:
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The same call without what it costs to go through this object: for loops where a tenth of a microsecond
+        counts."""
+        if self.code is not None:
+            return self._quick.function
+        program = self.kernel.program
+        call = self._caller if self.target == "triton" else lambda a, k, o: call_with(program, self._function, a, k, o)
+        return lambda *args, out=None, **keywords: call(args, keywords, out)
+
+    @cached_property
+    def _quick(self) -> Quick:
+        assert self.code is not None
+        return Quick(self.code, self.kernel.program, self._by_machine)
+
+    def _by_machine(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
+        assert self.code is not None
         bound = bind(self.kernel.program, args, keywords, out)
-        found = code.run(bound.arrays, bound.sizes, bound.scalars, bound.out)
+        found = self.code.run(bound.arrays, bound.sizes, bound.scalars, bound.out)
         if found is None:
             # The definition says which position it was.
             return self.kernel(*args, out=out, **keywords)
+        if not keywords:
+            self._quick.learn(args, bound.sizes)
         results = tuple(found[name] for name in self.kernel.program.outputs)
         return results[0] if len(results) == 1 else results
 

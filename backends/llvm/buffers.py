@@ -93,8 +93,16 @@ class Buffers(Vectors):
             self.p.names[name] = self.b.called("smax", count, number(1, "i64"))
         known, found = greatest_places(storage, names)
         build = isl.AstBuild.from_context(known)
-        texts = [self.bounds.written(build.expr_from_pw_aff(greatest)) for greatest in found]
-        return [self.p.plus(Value(text, "i64"), number(1, "i64")) for text in texts]
+        sizes: list[Value] = []
+        for greatest in found:
+            # What lies within a number has all of it, so that the strides outside are numbers too.
+            most = greatest.max_val()
+            if most.is_int():
+                sizes.append(number(int(most.to_python()) + 1, "i64"))
+            else:
+                text = self.bounds.written(build.expr_from_pw_aff(greatest))
+                sizes.append(self.p.plus(Value(text, "i64"), number(1, "i64")))
+        return sizes
 
     def _difference(self, a: Value, b: Value) -> Value:
         if is_constant(a) and is_constant(b):

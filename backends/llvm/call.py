@@ -42,6 +42,11 @@ class Code:
     def _linked(self) -> Linked:
         return Linked(object_of(self.source, self.processor))
 
+    @property
+    def address(self) -> int:
+        """Where the function is that takes a frame."""
+        return self._linked.addresses["kernel"]
+
     def prepare(self) -> None:
         """Compile and link it."""
         _ = self._linked
@@ -98,11 +103,14 @@ def _word(value: float, dtype: DType) -> int:
     return struct.unpack("<q", data)[0]
 
 
+def shape_of(program: Program, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """How many positions each dimension of a tensor has."""
+    return tuple(count for _, count in (e.interval(sizes) for e in program.tensors[name].extents))
+
+
 def empty(program: Program, name: str, sizes: Mapping[str, int]) -> Array:
     """An array for a tensor of the program, its elements anything."""
-    tensor = program.tensors[name]
-    shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
-    kind = tensor.dtype.numpy
+    shape, kind = shape_of(program, name, sizes), program.tensors[name].dtype.numpy
     if prod(shape) * kind.itemsize < LARGE:
         return np.empty(shape, kind)
     # From a multiple of a line of the cache on, so that whole registers can be written past the caches.

@@ -90,7 +90,7 @@ class Linked:
         made = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
         self.function: Callable[[int], int] = made(self._library["kernel"])
         self.release: Callable[[], None] = ctypes.CFUNCTYPE(None)(self._library["release"])
-        self.addresses: dict[str, int] = {name: self._library[name] for name in more}
+        self.addresses: dict[str, int] = {name: self._library[name] for name in ("kernel", *more)}
         if not more:
             # What is kept goes while the code is still there; not that of the pool, whose threads never end.
             weakref.finalize(self, _release, self._library)

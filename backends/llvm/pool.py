@@ -13,6 +13,8 @@ import os
 import sys
 from functools import cache
 
+import numpy as np
+
 from ...compiler.ir.errors import TilewrightError
 from .jit import Linked, object_of
 from .target import host
@@ -203,6 +205,8 @@ entry:
 }}
 """
 _wanted: list[int] = []
+# What `runner` said last, for those who cannot ask; -1: it is to be asked.
+cell = np.full(1, -1, np.int64)
 
 
 def threads() -> int:
@@ -231,6 +235,7 @@ def set_threads(count: int) -> None:
     if type(count) is not int or not 1 <= count <= MOST:
         raise ValueError(f"a number of threads is from 1 to {MOST}, and {count!r} is not")
     _wanted[:] = [count]
+    cell[0] = -1
 
 
 class ThreadsError(TilewrightError):
@@ -249,6 +254,7 @@ class _Pool:
         """A child process has no threads but its own."""
         self.linked.release()
         self.size = 0
+        cell[0] = -1
 
     def sized(self, count: int) -> int:
         """The address of the function that runs a job, with so many threads."""
@@ -266,6 +272,6 @@ def _pool() -> _Pool:
 def runner() -> int:
     """The address of the function that shares a loop; 0: loops run on the caller."""
     count = threads()
-    if count == 1 or not sys.platform.startswith("linux"):
-        return 0
-    return _pool().sized(count)
+    alone = count == 1 or not sys.platform.startswith("linux")
+    cell[0] = 0 if alone else _pool().sized(count)
+    return int(cell[0])

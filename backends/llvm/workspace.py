@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Before a block, in 64 bytes, stand its address as malloc gave it and how many bytes it has for use.
 # So many blocks of a buffer are kept, for threads that use it at once.
 CELLS = 64
+HUGE = 2 << 20
 FUNCTIONS = f"""\
 define internal ptr @take(ptr %place, i64 %bytes) {{
 entry:
@@ -43,7 +44,11 @@ next:
   %more = icmp slt i64 %following, {CELLS}
   br i1 %more, label %try, label %new
 new:
-  %whole = add i64 %bytes, 128
+  ; A large block begins a large page, and asks for such: a page is looked up for all of it, and not for 4 KiB.
+  %large = icmp uge i64 %bytes, {HUGE}
+  %unit = select i1 %large, i64 {HUGE}, i64 64
+  %beside = shl i64 %unit, 1
+  %whole = add i64 %bytes, %beside
   %block = call ptr @malloc(i64 %whole)
   %failed = icmp eq ptr %block, null
   br i1 %failed, label %nothing, label %some_memory
@@ -51,9 +56,16 @@ nothing:
   ret ptr null
 some_memory:
   %raw = ptrtoint ptr %block to i64
-  %past = add i64 %raw, 127
-  %even = and i64 %past, -64
+  %room = add i64 %unit, 63
+  %past = add i64 %raw, %room
+  %mask = sub i64 0, %unit
+  %even = and i64 %past, %mask
   %made = inttoptr i64 %even to ptr
+  br i1 %large, label %ask, label %ready
+ask:
+  %advised = call i32 @madvise(ptr %made, i64 %bytes, i32 14)
+  br label %ready
+ready:
   %first = getelementptr i8, ptr %made, i64 -64
   store ptr %block, ptr %first
   %second = getelementptr i8, ptr %made, i64 -56
@@ -93,6 +105,7 @@ done:
 def taken(b: Builder, size: Value) -> tuple[str, str]:
     """A block of so many bytes, 64 of which begin a line of the cache, and the place to give it back to."""
     b.declared["malloc"] = "declare noalias ptr @malloc(i64)"
+    b.declared["madvise"] = "declare i32 @madvise(ptr, i64, i32)"
     b.declared["free"] = "declare void @free(ptr)"
     b.functions["take"] = FUNCTIONS
     place = f"@kept{len([n for n in b.tables if n.startswith('@kept')])}"

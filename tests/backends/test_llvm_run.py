@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -23,7 +23,10 @@ from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir.affine import UndecidedError
 from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.tree import loops
-from tilewright.passes.auto_cpu import CpuSizes
+from tilewright.passes.cpu_products import CpuSizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MATMUL = """kernel matmul(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
     C[i, j] = bf16(sum(k) f32(A[i, k]) * f32(W[k, j]))
@@ -50,9 +53,12 @@ def each(result: Any) -> tuple[np.ndarray[Any, Any], ...]:
 
 
 @pytest.fixture
-def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(pool, "_wanted", [2])
     monkeypatch.setattr("tilewright.backends.llvm.parts.WORTH", 0)
+    pool.cell[0] = -1
+    yield
+    pool.cell[0] = -1
 
 
 @pytest.mark.parametrize("cpu", CPUS)
