@@ -213,7 +213,7 @@ class CompiledKernel:
     @cached_property
     def _quick(self) -> Quick:
         assert self.code is not None
-        return Quick(self.code, self.kernel.program, self._by_machine)
+        return Quick(self.code, self._by_machine)
 
     def _by_machine(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
         assert self.code is not None

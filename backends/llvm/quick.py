@@ -47,19 +47,19 @@ class _Header(np.ndarray[Any, Any]):
 class Quick:
     """The quick call of a kernel: *function* takes what *slow* takes, and gives what it gives."""
 
-    def __init__(self, code: Code, program: Program, slow: Callable[..., Any]) -> None:
-        self.program, self.code = program, code
+    def __init__(self, code: Code, slow: Callable[..., Any]) -> None:
+        self.program, self.code = code.program, code
         self._count = 0
         self._header: _Header | None = None
         self.function = slow
-        if not usable() or not _plain(program):
+        if not usable() or not _plain(code.program):
             return
         words = [
             id(np.ndarray),
             id(_OUT),
             id(slow),
             code.address,
-            len(program.parameters),
+            len(code.program.parameters),
             0,
             id(float),
             id(int),
@@ -76,7 +76,7 @@ class Quick:
         header = self._header
         if header is None or self._count == MOST or len(args) != len(self.program.parameters):
             return
-        memo = _memo(self.code, self.program, args, sizes, int(header[5]))
+        memo = _memo(self.code, args, sizes, int(header[5]))
         if memo is None:
             return
         words, others = memo
@@ -93,10 +93,9 @@ def _plain(program: Program) -> bool:
     return all(d.is_int or (d.is_float and d.bits >= 32) for d in program.scalars.values())
 
 
-def _memo(
-    code: Code, program: Program, args: Sequence[Any], sizes: Mapping[str, int], following: int
-) -> tuple[Array, list[Any]] | None:
+def _memo(code: Code, args: Sequence[Any], sizes: Mapping[str, int], following: int) -> tuple[Array, list[Any]] | None:
     """The words of a call, and what they point to; None for one that is not to be remembered."""
+    program = code.program
     places = {n: k for k, n in enumerate(code.tensors)}
     start = len(places)
     frame = np.zeros(start + len(program.sizes) + len(program.scalars) + 1, np.int64)

@@ -181,6 +181,24 @@ def test_nothing_is_held() -> None:
     assert gone() is None
 
 
+def test_private_tensors_of_a_schedule_are_made_for_each_call() -> None:
+    (kernel,) = tw.parse("kernel c(n: size) -> (s: i64) { s = sum(k in 0..n) k }").values()
+    schedule = tw.Schedule(kernel)
+    outer, _ = schedule.split("s.k", 7)
+    schedule.rfactor(outer)
+    schedule.parallel(outer)
+    made_ = tw.compile(kernel, schedule)
+    (kernel,) = tw.parse("kernel d(X: i64[N]) -> (s: i64) { s = sum(k) X[k] }").values()
+    schedule = tw.Schedule(kernel)
+    outer, _ = schedule.split("s.k", 7)
+    schedule.rfactor(outer)
+    schedule.parallel(outer)
+    other = tw.compile(kernel, schedule)
+    for n in (0, 20, 20, 5000, 5000):
+        assert made_(n=n) == n * (n - 1) // 2
+        assert other(np.arange(n)) == n * (n - 1) // 2
+
+
 def test_numbers_of_threads_and_threads_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_wanted", [])
     summed = made("kernel summed(X: f32[M, N]) -> (Y: f32[M]) { Y[i] = sum(j) X[i, j] }")
