@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import islpy as isl
+
+from ...compiler.ir.affine import UndecidedError, make_set
 from ...compiler.ir.elementary import sequence
 from ...compiler.ir.expr import (
     Allow,
@@ -24,7 +28,7 @@ from ...compiler.ir.expr import (
     children,
     with_gathers,
 )
-from ...compiler.ir.quasiaffine import TRUE
+from ...compiler.ir.quasiaffine import TRUE, Comparison, conjunction
 from ...compiler.ir.trampoline import Deep, run
 from . import arithmetic
 from .builder import Value, is_constant, number
@@ -36,17 +40,32 @@ from .merges import merged
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ...compiler.ir.program import Program
+    from ...compiler.ir.program import Program, Statement
     from ...compiler.ir.quasiaffine import Affine
     from .builder import Builder
     from .memory import Buffer, Place
     from .positions import Positions
 
 
+@lru_cache(maxsize=4096)
+def always_inside(program: Program, statement: Statement, tensor: str, dimension: int, at: Affine) -> bool:
+    """Whether a position lies within an input's dimension wherever a statement runs. Of a private tensor a buffer holds
+    a part, of which this says nothing."""
+    if program.tensors[tensor].role != "input":
+        return False
+    extent = program.tensors[tensor].extents[dimension]
+    ends = [Comparison(">", a, at) for a in extent.lower] + [Comparison(">=", at, b) for b in extent.upper]
+    where = (conjunction(program.context, statement.condition, end) for end in ends)
+    try:
+        return all(make_set(program.sizes, statement.iterators, w).is_empty() for w in where)
+    except (UndecidedError, isl.Error):
+        return False
+
+
 @dataclass
 class Expressions:
     """Emits the value of a leaf. *bound*: its statement's iterators over loops; *scalars*: the kernel's parameters;
-    *failed*: the slot that says that data gave a position outside its tensor."""
+    *failed*: the slot that says that data gave a position outside its tensor; *statement*: the leaf's."""
 
     program: Program
     p: Positions
@@ -54,6 +73,7 @@ class Expressions:
     scalars: Mapping[str, Value]
     bound: Mapping[str, Affine]
     failed: str
+    statement: Statement
     done: dict[tuple[int, str | None], Value] = field(default_factory=dict[tuple[int, "str | None"], Value])
     gathers: set[int] = field(default_factory=set[int])
 
@@ -157,11 +177,15 @@ class Expressions:
         position: list[Place] = []
         inside: Value | None = None
         beyond: Value | None = None
-        for sub, low, count in zip(node.subscripts, buffer.lows, buffer.counts, strict=True):
+        sure: set[int] = set()
+        for dimension, (sub, low, count) in enumerate(zip(node.subscripts, buffer.lows, buffer.counts, strict=True)):
             if isinstance(sub, Index):
                 at: Place = sub.affine.substituted(self.bound)
                 # What the checker proved of a read holds at every point of its leaves, but for guarded ones.
                 tested = node.guard != TRUE or node.fill is not None
+                if tested and always_inside(self.program, self.statement, node.tensor, dimension, sub.affine):
+                    tested = False
+                    sure.add(dimension)
             else:
                 given = yield self._emit(sub, mask)
                 at = arithmetic.cast(self.b, given, sub.dtype, Index(low).dtype)
@@ -175,9 +199,11 @@ class Expressions:
             inside = held if inside is None else self.b.binary("and", inside, held)
         if beyond is not None:
             self._fail(self.b.inverted(beyond), mask)
-        found = load(self.p, buffer, places_of(self.p, buffer, position), inside)
+        found = load(self.p, buffer, places_of(self.p, buffer, position), inside, sure)
         if node.fill is not None and inside is not None:
             fill = yield self._emit(node.fill, mask)
+            if sure and self.p.lanes > 1:
+                found = self.b.spread(found, self.p.lanes)
             found = self.b.selected(self._in_shape(node, position, inside), found, fill)
         return found
 

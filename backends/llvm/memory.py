@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.storage import PLAIN
-from .builder import Value, number
+from .builder import Value, is_constant, number
 from .floats import loaded, memory_type, register_type, stored
 from .positions import VariesError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...compiler.ir.dtype import DType
     from ...compiler.ir.storage import Storage
@@ -121,23 +121,28 @@ def where(p: Positions, buffer: Buffer, places: Sequence[Place]) -> Where:
     return Where(total, None, total)
 
 
-def load(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None = None) -> Value:
-    """The elements at some places; *inside*: the lanes in which they are there to be read, others hold anything."""
+def load(
+    p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None = None, sure: Collection[int] = ()
+) -> Value:
+    """The elements at some places; *inside*: the lanes in which they are there to be read, others hold anything;
+    *sure*: the dimensions in which they are in any case."""
     if buffer.slots is not None:
         slot, lanes = _slot(p, buffer, places)
         type = register_type(buffer.dtype)
         full = type if lanes == 1 else f"<{lanes} x {type}>"
         return p.b.made(f"load {full}, ptr {slot}", type, lanes)
-    found = _raw(p, buffer, places, inside)
+    found = _raw(p, buffer, places, inside, sure)
     return found if buffer.wide else loaded(p.b, found, buffer.dtype)
 
 
-def _raw(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None) -> Value:
+def _raw(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value | None, sure: Collection[int]) -> Value:
     b, type = p.b, buffer.type
     found = where(p, buffer, places)
     if p.mask is not None and (found.step is None or found.step.text != "0"):
         inside = p.mask if inside is None else b.binary("and", inside, p.mask)
     one = found.step is not None and (found.step.text == "0" or p.lanes == 1)
+    if one and inside is not None and inside.lanes == 1 and sure and buffer.storage == PLAIN:
+        return b.made(f"load {type}, ptr {_nearby(p, buffer, places, inside, sure)}{_align(buffer)}", type)
     if one and (inside is None or inside.lanes == 1):
         return b.made(f"load {type}, ptr {_pointer(p, buffer, found.first, inside)}{_align(buffer)}", type)
     if found.step is not None and found.step.text == "1":
@@ -220,6 +225,28 @@ def _pointer(p: Positions, buffer: Buffer, at: Value, inside: Value | None) -> s
         return place.text
     b.tables["@nothing"] = "@nothing = private constant [64 x i8] zeroinitializer, align 64"
     return b.made(f"select {inside}, {place}, ptr @nothing", "ptr").text
+
+
+def _nearby(p: Positions, buffer: Buffer, places: Sequence[Place], inside: Value, sure: Collection[int]) -> str:
+    """The address of an element, or of the first one of those that it is among in the dimensions that are *sure*.
+
+    What is chosen does not hang on the sure positions, so that a loop over them chooses once.
+    """
+    b, zero = p.b, number(0, "i64")
+    chosen, rest, some = zero, zero, number(True, "i1")
+    for dimension, (place, stride) in enumerate(zip(places, buffer.strides, strict=True)):
+        step = p.times(p.scalar(place) if isinstance(place, Affine) else place, stride)
+        if dimension in sure:
+            rest = p.plus(rest, step)
+            continue
+        chosen = p.plus(chosen, step)
+        there = b.compared("icmp sgt", buffer.counts[dimension], zero)
+        some = there if is_constant(some) else b.binary("and", some, there)
+    b.tables["@nothing"] = "@nothing = private constant [64 x i8] zeroinitializer, align 64"
+    # Of an empty tensor there is no element.
+    start = b.made(f"select {some}, ptr {buffer.pointer}, ptr @nothing", "ptr")
+    first = b.made(f"getelementptr {buffer.type}, {start}, {b.selected(inside, chosen, zero)}", "ptr")
+    return b.made(f"getelementptr {buffer.type}, {first}, {b.selected(some, rest, zero)}", "ptr").text
 
 
 def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, int]:

@@ -62,7 +62,7 @@ class Nest(Scopes):
             self.b.branch(Value(guard, "i1"), run, after)
             self.b.start(run)
         bound = dict(zip(statement.iterators, leaf.instance, strict=True))
-        made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed)
+        made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed, statement)
         self.b.line(f"; {statement_text(statement)}")
         value = made.value(statement.value)
         buffer = self.buffers[statement.tensor]

@@ -144,7 +144,9 @@ class Vectors(Blocks):
                     for place, slot in enumerate(held):
                         self.p.names[loop.index] = self.p.plus(first, number(place * lanes, "i64"))
                         with self.spread(loop.index, lanes, None):
-                            made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed)
+                            made = Expressions(
+                                self.program, self.p, self.buffers, self.scalars, bound, self.failed, step.statement
+                            )
                             parts = [b.spread(made.value(part), lanes) for part in step.parts]
                             part = b.made(f"load {kind}, ptr {slot}", step.start().type, lanes)
                             b.line(f"store {step.stepped(b, part, parts)}, ptr {slot}")
