@@ -118,8 +118,8 @@ def cases() -> list[Case]:
         normal(1536, 4096, dtype=torch.float8_e4m3fn),
         normal(1536, dtype=torch.float32).abs() + 0.5,
     )
-    sizes = tw.Sizes(rows=64, columns=128, depth=64, stages=4)
-    found.append(Case("quantised", inputs, compiled("quantised", sizes, warps=4), with_compile(quantised)))
+    sizes = tw.Sizes(rows=128, columns=128, depth=128, stages=3)
+    found.append(Case("quantised", inputs, compiled("quantised", sizes, warps=8), with_compile(quantised)))
     # Few programs of long sums, or parts of them.
     inputs = lambda: (normal(16, 12288), normal(12288, 4096, scale=0.02))  # noqa: E731
     sizes = tw.Sizes(rows=16, columns=128, depth=64, stages=6, together=1)

@@ -25,7 +25,7 @@ from .diagnostic import Fault
 from .literals import Literal, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..compiler.ir.trampoline import Deep
     from .scope import Scope
@@ -109,13 +109,25 @@ def _implied(condition: Expr, positive: bool, depth: int) -> Formula:
             return TRUE if bool(value) == positive else FALSE
         case Logic("not", (operand,)):
             return _implied(operand, not positive, depth + 1)
-        case Logic(op, operands):
-            parts = [_implied(o, positive, depth + 1) for o in operands]
+        case Logic(op):
+            parts = [_implied(o, positive, d) for o, d in _chained(condition, op, depth)]
             return conjunction(*parts) if (op == "and") == positive else disjunction(*parts)
         case Allow():
             return _implied(condition.operand, positive, depth + 1)
         case _:
             return TRUE
+
+
+def _chained(condition: Logic, op: str, depth: int) -> Iterator[tuple[Expr, int]]:
+    """The operands of a condition with those of operands that are joined alike, in order, and how deep each stands: a
+    chain is put together once, and not link by link."""
+    stack = [(o, depth + 1) for o in reversed(condition.operands)]
+    while stack:
+        operand, level = stack.pop()
+        if isinstance(operand, Logic) and operand.op == op and level <= 100:
+            stack += [(o, level + 1) for o in reversed(operand.operands)]
+        else:
+            yield operand, level
 
 
 def _size(formula: Formula) -> int:
