@@ -38,9 +38,9 @@ class CpuSizes:
 
 
 def sizes_for(lanes: int, threads: int = 1) -> CpuSizes:
-    """Tiles for registers of so many f32 (of AVX-512 there are 32, of others 16), and for so many threads: to share
-    what few rows are summed up in is worth shorter runs."""
-    rows, panel = (14, 336) if lanes == 16 else (6, 168)
+    """Tiles for registers of so many f32 (of AVX-512 there are 32, of others 16), and for so many threads: what they
+    share, panels and the columns of few rows, is worth more than long runs."""
+    rows, panel = (14, 336 if threads == 1 else 168) if lanes == 16 else (6, 168)
     length = 4096 if threads == 1 else 2048
     return CpuSizes(rows=rows, columns=2 * lanes, panel=panel, width=64 * 2 * lanes, length=length)
 
@@ -185,6 +185,7 @@ def _packed_columns(steps: Steps, one: Product, loop: str, sizes: CpuSizes) -> N
     outer, inner = steps.split(loops[place], sizes.columns)
     steps.reorder(outer, *(n for n in loops if n != loops[place]), inner)
     steps.vectorize(inner)
+    attempt(steps, steps.parallel, outer)
 
 
 def _packed_rows(steps: Steps, one: Product, loop: str, summed: str, sizes: CpuSizes) -> None:
