@@ -1,6 +1,6 @@
 """Machine code against the best of other makers, by turns in one process.
 
-python benchmarks/cpu.py [--only NAME ..] [--threads N] [--save FILE.json]
+python benchmarks/cpu.py [--only NAME ..] [--threads N] [--peers] [--save FILE.json]
 
 The ratio of a row is the median of (other's time / ours): above 1 ours is faster. Where both compute the same, the
 results are compared before anything is timed; what memory limits is held against a copy. NumPy's product is OpenBLAS's.
@@ -59,6 +59,15 @@ CHAIN = """kernel chain(X: f32[N], Z: f32[N]) -> (Y: f32[N]) {
     b[i] = max(a[i], 0) - X[i]
     c[i] = b[i] * b[i] + 0.5
     Y[i] = (c[i] * 0.25 + a[i]) * Z[i] - min(b[i], 1)
+}"""
+ATTENTION = """kernel attention(Q: f32[H, T, D], K: f32[H, T, D], V: f32[H, T, D], scale: f32) -> (O: f32[H, T, D])
+    where T >= 1 {
+    allow reassociate, contract
+    S[h, t, s in 0..t + 1] = scale * (sum(d) Q[h, t, d] * K[h, s, d])
+    m[h, t] = max(s in 0..t + 1) S[h, t, s]
+    P[h, t, s in 0..t + 1] = exp(S[h, t, s] - m[h, t])
+    l[h, t] = sum(s in 0..t + 1) P[h, t, s]
+    O[h, t, d] = (sum(s in 0..t + 1) P[h, t, s] * V[h, s, d]) / l[h, t]
 }"""
 SMALL = "kernel small(X: f32[N], Z: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] * Z[i] }"
 # Seconds for a row.
@@ -138,6 +147,8 @@ def cases() -> Iterator[Case]:
     image, filters = normal(8, 56, 56, 64), normal(3, 3, 64, 64)
     yield Case("convolution 3x3", CONV, (image, filters), "OpenBLAS, nine products", _nine(image, filters),
                2.0 * 8 * 56 * 56 * 9 * 64 * 64)  # fmt: skip
+    q, k, v = (normal(4, 1024, 64) for _ in range(3))
+    yield Case("attention 4x1024x64", ATTENTION, (q, k, v, 0.125), "NumPy, all scores", _attention(q, k, v))
     s, t = normal(64), normal(64)
     yield Case(
         "a call on 64 elements", SMALL, (s, t), "np.multiply", lambda out: np.multiply(s, t, out=out), calls=1000
@@ -160,7 +171,22 @@ def _nine(image: Any, filters: Any) -> Callable[[Any], None]:
     return run
 
 
-def measure(case: Case) -> dict[str, Any]:
+def _attention(q: Any, k: Any, v: Any) -> Callable[[Any], None]:
+    """Causal attention with all scores in memory."""
+    import numpy as np
+
+    above = np.triu(np.full((q.shape[1],) * 2, -np.inf, np.float32), 1)
+
+    def run(out: Any) -> None:
+        scores = q @ k.swapaxes(1, 2) * np.float32(0.125) + above
+        weights = np.exp(scores - scores.max(2, keepdims=True))
+        out[...] = weights @ v / weights.sum(2, keepdims=True)
+
+    return run
+
+
+def measure(case: Case, others: dict[str, Callable[[], Any]]) -> dict[str, Any]:
+    """*others*: who else takes a turn, by name."""
     import numpy as np
     import tilewright as tw
 
@@ -180,6 +206,7 @@ def measure(case: Case) -> dict[str, Any]:
         raise AssertionError(f"{case.name}: the results differ")
     ours: list[float] = []
     theirs: list[float] = []
+    more: dict[str, list[float]] = {name: [] for name in others}
     end = time.perf_counter() + TIME
     while time.perf_counter() < end or len(ours) < 5:
         start = time.perf_counter()
@@ -190,8 +217,14 @@ def measure(case: Case) -> dict[str, Any]:
             case.other(other)
         ours.append((middle - start) / case.calls)
         theirs.append((time.perf_counter() - middle) / case.calls)
+        for name, other_call in others.items():
+            start = time.perf_counter()
+            other_call()
+            more[name].append(time.perf_counter() - start)
     ratio = median(b / a for a, b in zip(ours, theirs, strict=True))
     found = {"against": case.against, "ours": median(ours), "other": median(theirs), "ratio": ratio, "compile": ready}
+    for name, taken in more.items():
+        found[name] = median(b / a for a, b in zip(ours, taken, strict=True))
     if case.flops:
         found["gflops"] = case.flops / median(ours) / 1e9
     return found
@@ -201,6 +234,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--save")
     given = parser.parse_args()
     for name in ("OPENBLAS_NUM_THREADS", "TILEWRIGHT_THREADS"):
@@ -208,17 +242,19 @@ def main() -> None:
     os.environ["TILEWRIGHT_CACHE"] = "off"
     import llvmlite
     import numpy as np
+    from cpu_peers import peers
     from tilewright.backends.llvm.target import host
 
     rows: dict[str, Any] = {}
     for case in cases():
         if given.only and not any(word in case.name for word in given.only):
             continue
-        rows[case.name] = found = measure(case)
+        others = peers(case.name, case.inputs, given.threads) if given.peers else {}
+        rows[case.name] = found = measure(case, others)
         speed = f"{found['gflops']:7.1f} GFLOP/s" if "gflops" in found else ""
         print(
             f"{case.name:28} {found['ratio']:6.2f} against {case.against:24} {found['ours'] * 1e3:9.3f} ms {speed:16}"
-            f" compiled in {found['compile'] * 1e3:5.0f} ms",
+            f" compiled in {found['compile'] * 1e3:5.0f} ms  {'  '.join(f'{found[n]:.2f} {n}' for n in others)}",
             flush=True,
         )
     if given.save:

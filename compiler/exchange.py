@@ -32,6 +32,18 @@ class _Tensor(ctypes.Structure):
     )
 
 
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned; the first bit of *flags*: nobody may write."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
 def as_array(value: Any) -> Array | None:
     """The array that something is, or shares its memory with; None for what is no array.
 
@@ -42,11 +54,11 @@ def as_array(value: Any) -> Array | None:
         return np.asarray(value)
     try:
         if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-            device = int(value.__dlpack_device__()[0])
-            if device != CPU:
+            if int(value.__dlpack_device__()[0]) != CPU:
                 raise ValueError("it lies on another device; copy it to the CPU first")
-            found = _shared(value)
-            return np.from_dlpack(value) if found is None else found
+            if getattr(value, "is_neg", bool)():
+                raise ValueError("its numbers are the negatives of those in its memory; resolve_neg() makes them plain")
+            return _from_dlpack(value)
         if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
             return np.asarray(value)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -54,12 +66,31 @@ def as_array(value: Any) -> Array | None:
     return None
 
 
-def _shared(value: Any) -> Array | None:
+def _from_dlpack(value: Any) -> Array:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError):
+        found = _narrow(value)
+        if found is None:
+            raise
+        return found
+
+
+def _narrow(value: Any) -> Array | None:
     """An array of a type that numpy does not know, by what its capsule says; None for other types."""
-    capsule = value.__dlpack__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    try:
+        capsule = value.__dlpack__(max_version=(1, 0))
+    except TypeError:
+        capsule = value.__dlpack__()
+    name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    label = name(capsule)
+    versioned = label == b"dltensor_versioned"
+    whole = pointer(capsule, label)
+    tensor = _Versioned.from_address(whole).tensor if versioned else _Tensor.from_address(whole)
+    # An old capsule does not say whether one may write: numpy takes it that one may not.
+    fixed = not versioned or bool(_Versioned.from_address(whole).flags & 1)
     kind = NARROW.get((tensor.code, tensor.bits))
     if kind is None or tensor.lanes != 1:
         return None
@@ -74,4 +105,6 @@ def _shared(value: Any) -> Array | None:
     memory = (ctypes.c_char * size).from_address(tensor.data + tensor.offset)
     # The capsule, which nobody has used up, gives the memory back when it goes.
     memory.owner = capsule  # pyright: ignore[reportAttributeAccessIssue]
-    return np.ndarray(shape, dtype, memoryview(memory), 0, strides and [s * dtype.itemsize for s in strides])
+    found = np.ndarray(shape, dtype, memoryview(memory), 0, strides and [s * dtype.itemsize for s in strides])
+    found.flags.writeable = not fixed
+    return found

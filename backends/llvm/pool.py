@@ -271,7 +271,10 @@ def _pool() -> _Pool:
 
 def runner() -> int:
     """The address of the function that shares a loop; 0: loops run on the caller."""
+    before = list(_wanted)
     count = threads()
     alone = count == 1 or not sys.platform.startswith("linux")
-    cell[0] = 0 if alone else _pool().sized(count)
-    return int(cell[0])
+    found = 0 if alone else _pool().sized(count)
+    if before == _wanted:
+        cell[0] = found
+    return found

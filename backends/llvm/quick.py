@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .call import Code
 
 Array = np.ndarray[Any, Any]
-# How many calls are remembered; and from how many bytes on other Python threads may run beside a kernel.
+# How many calls are remembered; and from how many bytes on other Python threads may run beside a kernel without sums.
 MOST, LONG = 256, 4096
 LEAST, GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -49,7 +49,8 @@ class Quick:
 
     def __init__(self, code: Code, slow: Callable[..., Any]) -> None:
         self.program, self.code = code.program, code
-        self._count = 0
+        # The arguments of the calls that are remembered, as their words have them.
+        self._known: set[tuple[int, ...]] = set()
         self._header: _Header | None = None
         self.function = slow
         if not usable() or not _plain(code.program):
@@ -74,15 +75,17 @@ class Quick:
     def learn(self, args: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Remember a call that went well. *args*: in the order of the parameters."""
         header = self._header
-        if header is None or self._count == MOST or len(args) != len(self.program.parameters):
+        if header is None or len(self._known) == MOST or len(args) != len(self.program.parameters):
             return
         memo = _memo(self.code, args, sizes, int(header[5]))
         if memo is None:
             return
-        words, others = memo
+        given, words, others = memo
+        if given in self._known:
+            return
         header.kept += [words, *others]
         header[5] = words.ctypes.data
-        self._count += 1
+        self._known.add(given)
 
 
 _OUT = sys.intern("out")
@@ -93,8 +96,11 @@ def _plain(program: Program) -> bool:
     return all(d.is_int or (d.is_float and d.bits >= 32) for d in program.scalars.values())
 
 
-def _memo(code: Code, args: Sequence[Any], sizes: Mapping[str, int], following: int) -> tuple[Array, list[Any]] | None:
-    """The words of a call, and what they point to; None for one that is not to be remembered."""
+def _memo(
+    code: Code, args: Sequence[Any], sizes: Mapping[str, int], following: int
+) -> tuple[tuple[int, ...], Array, list[Any]] | None:
+    """The words of a call's arguments, all of its words, and what they point to; None for one that is not to be
+    remembered."""
     program = code.program
     places = {n: k for k, n in enumerate(code.tensors)}
     start = len(places)
@@ -114,6 +120,8 @@ def _memo(code: Code, args: Sequence[Any], sizes: Mapping[str, int], following: 
             continue
         if type(value) is not np.ndarray or not (value.flags.c_contiguous and value.flags.aligned):
             return None
+        if value.dtype is not program.tensors[name].dtype.numpy:
+            return None  # the same type by another object
         kept.append(value.dtype)
         given += [Kind.ARRAY, places.get(name, -1), id(value.dtype), value.ndim, value.nbytes, *value.shape]
         total += value.nbytes
@@ -129,8 +137,10 @@ def _memo(code: Code, args: Sequence[Any], sizes: Mapping[str, int], following: 
         kept += [maker, dtype]
         made += [places[name], id(dtype), len(shape), size, id(maker), *shape]
         total += size
-    head = [following, len(outputs), len(private), int(total >= LONG), frame.ctypes.data, len(frame), int(code.fails)]
-    return np.array([*head, *given, *made], np.int64), kept
+    # A sum of few elements may have many terms.
+    long = total >= LONG or any(s.kind == "update" for s in program.statements)
+    head = [following, len(outputs), len(private), int(long), frame.ctypes.data, len(frame), int(code.fails)]
+    return tuple(given), np.array([*head, *given, *made], np.int64), kept
 
 
 def _scalar(program: Program, name: str, value: Any, place: int, promised: bool) -> list[int] | None:
@@ -156,7 +166,11 @@ class _MethodDef(ctypes.Structure):
 def _method() -> tuple[_MethodDef, Linked]:
     linked = Linked(object_of(TEXT, host()), "call")
     fast, keywords = 0x80, 0x02
-    return _MethodDef(b"kernel", linked.addresses["call"], fast | keywords, None), linked
+    method = _MethodDef(b"kernel", linked.addresses["call"], fast | keywords, None)
+    for one in (method, linked, cell):
+        # A function may be called, or go, after all modules are gone.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    return method, linked
 
 
 def _function(header: _Header) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ back exchange what is in a cell in one step, so that threads may use the same co
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 # So many blocks of a buffer are kept, for threads that use it at once.
 CELLS = 64
 HUGE = 2 << 20
+LINUX = sys.platform.startswith("linux")
+ADVICE = "  %advised = call i32 @madvise(ptr %made, i64 %bytes, i32 14)\n" if LINUX else ""
 FUNCTIONS = f"""\
 define internal ptr @take(ptr %place, i64 %bytes) {{
 entry:
@@ -63,8 +66,7 @@ some_memory:
   %made = inttoptr i64 %even to ptr
   br i1 %large, label %ask, label %ready
 ask:
-  %advised = call i32 @madvise(ptr %made, i64 %bytes, i32 14)
-  br label %ready
+{ADVICE}  br label %ready
 ready:
   %first = getelementptr i8, ptr %made, i64 -64
   store ptr %block, ptr %first
@@ -105,7 +107,8 @@ done:
 def taken(b: Builder, size: Value) -> tuple[str, str]:
     """A block of so many bytes, 64 of which begin a line of the cache, and the place to give it back to."""
     b.declared["malloc"] = "declare noalias ptr @malloc(i64)"
-    b.declared["madvise"] = "declare i32 @madvise(ptr, i64, i32)"
+    if LINUX:
+        b.declared["madvise"] = "declare i32 @madvise(ptr, i64, i32)"
     b.declared["free"] = "declare void @free(ptr)"
     b.functions["take"] = FUNCTIONS
     place = f"@kept{len([n for n in b.tables if n.startswith('@kept')])}"

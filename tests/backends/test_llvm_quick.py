@@ -103,6 +103,19 @@ def test_outputs_are_checked() -> None:
     assert np.array_equal(mul(a, b, out={"Y": both[:8]}), a * b)
 
 
+def test_slow_calls_of_one_kind_are_remembered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick, "MOST", 2)
+    mul = made(MUL)
+    a, b = numbers(8), numbers(8)
+    for _ in range(5):
+        assert np.array_equal(mul(a, b, out=np.zeros(16, np.float32)[::2]), a * b)
+    calls = slow_calls(monkeypatch)
+    for size in (4, 4, 4, 5, 5):
+        mul(numbers(size), numbers(size))
+    # There is room for the second shape, and for no third.
+    assert len(calls) == 3
+
+
 def test_scalars_of_all_kinds() -> None:
     scaled = made(
         "kernel scaled(X: f32[N], s: f32, d: f64, n: i32) -> (Y: f64[N]) { Y[i] = f64(X[i] * s) * d + f64(n) }"

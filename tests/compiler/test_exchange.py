@@ -61,6 +61,32 @@ def test_what_cannot_be_shared_is_said() -> None:
         kernel([1.0])
 
 
+def test_negated_views_and_what_is_not_to_be_written() -> None:
+    (kernel,) = tw.parse("kernel same(X: f32[N]) -> (Y: f32[N]) { Y[i] = X[i] }").values()
+    negated = torch.imag(torch.tensor([1 + 2j, 3 + 4j]).conj())
+    with pytest.raises(ArgumentError, match="resolve_neg"):
+        kernel(negated)
+    assert np.array_equal(kernel(negated.resolve_neg()), [-2, -4])
+
+    class Fixed:
+        """An array of another library that nobody may write to."""
+
+        def __init__(self, array: np.ndarray[Any, Any]) -> None:
+            self.array = array
+            array.flags.writeable = False
+
+        def __dlpack__(self, **words: Any) -> Any:
+            return self.array.__dlpack__(**words)
+
+        def __dlpack_device__(self) -> Any:
+            return self.array.__dlpack_device__()
+
+    given = Fixed(np.arange(3, dtype=np.float32))
+    assert np.array_equal(kernel(given), [0, 1, 2])
+    with pytest.raises(ArgumentError, match="read-only"):
+        kernel(np.zeros(3, np.float32), out=given)
+
+
 def test_memory_lives_as_long_as_its_array() -> None:
     given = tensor("bf16", 1000)
     array = as_array(given)
