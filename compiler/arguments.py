@@ -236,7 +236,7 @@ def _outputs(program: Program, out: Any, arrays: Mapping[str, Array], sizes: Map
     found = {n: _shared(f"out for {n}", "is an array to write to", a) for n, a in given.items()}
     for name, array in found.items():
         tensor = program.tensors[name]
-        shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
+        shape = tensor.shape(sizes)
         if array.dtype != tensor.dtype.numpy:
             raise ArgumentError(f"out for {name} is {tensor.dtype}, the array is {array.dtype}")
         if array.shape != shape:

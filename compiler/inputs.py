@@ -34,7 +34,7 @@ def random_inputs(program: Program, sizes: Mapping[str, int], seed: int) -> dict
 
 
 def _random_array(tensor: Tensor, sizes: Mapping[str, int], limit: int | None, stream: np.random.PCG64) -> Array:
-    shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
+    shape = tensor.shape(sizes)
     raw = np.asarray(stream.random_raw(int(np.prod(shape, dtype=np.int64))), np.uint64).reshape(shape)
     dtype = tensor.dtype
     if dtype.is_bool:

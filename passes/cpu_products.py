@@ -115,7 +115,7 @@ def streamed(steps: Steps, group: Group, one: Product, sizes: CpuSizes, rows: in
         steps.store(f"{one.stage}.acc", at=ro)
     for name in (*group.members, group.root):
         for loop in steps[name].loops:
-            plain = loop.removesuffix("_a").removesuffix("_b")
+            plain = _whole(loop)
             if plain == lanes or (name != one.stage and plain in (columns, f"{name}.{column}")):
                 steps.vectorize(loop)
             elif plain in (ki, own_row):
@@ -167,8 +167,12 @@ def tiled(steps: Steps, group: Group, one: Product, sizes: CpuSizes) -> None:
 
 def _is_of(loop: str, column: str, inner: str) -> bool:
     """Whether a loop of a tile runs over its columns."""
-    name = loop.split(".")[-1].removesuffix("_a").removesuffix("_b")
-    return name == column or loop.removesuffix("_a").removesuffix("_b") == inner
+    return _whole(loop).split(".")[-1] == column or _whole(loop) == inner
+
+
+def _whole(loop: str) -> str:
+    """The loop that one over its statements before or behind the sum is a part of."""
+    return loop.removesuffix("_a").removesuffix("_b")
 
 
 def _packed_columns(steps: Steps, one: Product, loop: str, sizes: CpuSizes) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.expr import Partial, postorder
 from ..compiler.ir.storage import PLAIN, Storage, injective
-from ..compiler.ir.tree import Alloc, Leaf, Node, leaves
+from ..compiler.ir.tree import Alloc, Leaf, Node, allocs, leaves
 from ..compiler.ir.words import layout_of_text
 from .compute_at import without_buffers
 from .state import State, find_loop, path_to, replace_loop, shape
@@ -38,7 +38,7 @@ def store(state: State, tensor: str, at: str | None = None, storage: Storage | N
         raise shape(step, f"{tensor} is {role}: its storage is the caller's", f"cache_read or cache_write {tensor}")
     if tensor not in known:
         raise shape(step, f"there is no intermediate {tensor}", f"they are {', '.join(known)}" if known else None)
-    before = next((a for a in _allocs(state.tree) if a.tensor == tensor), None)
+    before = next((a for a in allocs(state.tree) if a.tensor == tensor), None)
     kept = storage or (before.storage if before else PLAIN)
     _require_rank(state, tensor, kept, step)
     if at is None and before is not None:
@@ -119,16 +119,6 @@ def _require_rank(state: State, tensor: str, storage: Storage, step: str) -> Non
         raise shape(step, f"{tensor} is a single element: there is nothing to lay out")
     if storage.swizzle and len(storage.layout or range(rank)) < 2:
         raise shape(step, f"a swizzle moves places within rows: {tensor} has none")
-
-
-def _allocs(nodes: Sequence[Node]) -> list[Alloc]:
-    found: list[Alloc] = []
-    for node in nodes:
-        if isinstance(node, Alloc):
-            found.append(node)
-        if not isinstance(node, Leaf):
-            found += _allocs(node.body)
-    return found
 
 
 def laid_out(nodes: Sequence[Node], tensor: str, storage: Storage) -> tuple[Node, ...]:

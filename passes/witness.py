@@ -136,7 +136,7 @@ def _narrowest(program: Program) -> int:
 def _filled(
     tensor: Tensor, number_: int, sizes: Mapping[str, int], pattern: Callable[[int, int, Tensor], float]
 ) -> Array:
-    shape = tuple(count for _, count in (e.interval(sizes) for e in tensor.extents))
+    shape = tensor.shape(sizes)
     count = int(np.prod(shape, dtype=np.int64))
     values = np.array([pattern(i, number_, tensor) for i in range(count)], np.float64)
     if tensor.dtype.is_int:

@@ -103,14 +103,9 @@ def _word(value: float, dtype: DType) -> int:
     return struct.unpack("<q", data)[0]
 
 
-def shape_of(program: Program, name: str, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    """How many positions each dimension of a tensor has."""
-    return tuple(count for _, count in (e.interval(sizes) for e in program.tensors[name].extents))
-
-
 def empty(program: Program, name: str, sizes: Mapping[str, int]) -> Array:
     """An array for a tensor of the program, its elements anything."""
-    shape, kind = shape_of(program, name, sizes), program.tensors[name].dtype.numpy
+    shape, kind = program.tensors[name].shape(sizes), program.tensors[name].dtype.numpy
     if prod(shape) * kind.itemsize < LARGE:
         return np.empty(shape, kind)
     # From a multiple of a line of the cache on, so that whole registers can be written past the caches.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compiler.ir.expr import Scalar, postorder
-from .call import empty, shape_of
+from .call import empty
 from .jit import Linked, object_of
 from .pool import cell
 from .quick_text import TEXT, Kind
@@ -48,7 +48,7 @@ class Quick:
     """The quick call of a kernel: *function* takes what *slow* takes, and gives what it gives."""
 
     def __init__(self, code: Code, slow: Callable[..., Any]) -> None:
-        self.program, self.code = code.program, code
+        self.code = code
         # The arguments of the calls that are remembered, as their words have them.
         self._known: set[tuple[int, ...]] = set()
         self._header: _Header | None = None
@@ -75,7 +75,7 @@ class Quick:
     def learn(self, args: Sequence[Any], sizes: Mapping[str, int]) -> None:
         """Remember a call that went well. *args*: in the order of the parameters."""
         header = self._header
-        if header is None or len(self._known) == MOST or len(args) != len(self.program.parameters):
+        if header is None or len(self._known) == MOST or len(args) != len(self.code.program.parameters):
             return
         memo = _memo(self.code, args, sizes, int(header[5]))
         if memo is None:
@@ -131,7 +131,7 @@ def _memo(
         return None
     private = [n for n in code.tensors if n not in program.outputs and n not in program.parameters]
     for name in (*outputs, *private):
-        shape, dtype = shape_of(program, name, sizes), program.tensors[name].dtype.numpy
+        shape, dtype = program.tensors[name].shape(sizes), program.tensors[name].dtype.numpy
         size = prod(shape) * dtype.itemsize
         maker = partial(np.empty, shape, dtype) if size < LONG else partial(empty, program, name, dict(sizes))
         kept += [maker, dtype]

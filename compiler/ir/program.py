@@ -75,6 +75,10 @@ class Tensor:
     def rank(self) -> int:
         return len(self.extents)
 
+    def shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """How many positions each dimension has at these sizes."""
+        return tuple(count for _, count in (e.interval(sizes) for e in self.extents))
+
     def box(self, dims: tuple[str, ...]) -> Formula:
         """That the names *dims* are a position inside a tensor whose extents have one end each."""
         parts: list[Formula] = []
