@@ -18,6 +18,7 @@ from .count import number
 from .held import held, waits
 from .launches import Waves, launches, waves
 from .memory import given, key, stretched
+from .spills import unfinished
 from .traffic import moved
 from .work import work
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .held import Held
     from .launches import Launch
     from .machine import Machine
+    from .spills import Panel
     from .traffic import Moved
     from .work import Work
 
@@ -67,7 +69,8 @@ class Pipeline:
 class LaunchTime:
     """A launch: its waves, how many of its programs a multiprocessor holds, what it asks of each resource, how long it
     takes, and the resource that this is by; *memory*: the bytes that memory gives or takes of each tensor; *asked*:
-    those that programs ask for, with what of their blocks lies beyond an edge; *flops*: additions and multiplications.
+    those that programs ask for, with what of their blocks lies beyond an edge; *unfinished*: those of sums that are
+    written out before they are done, and as many that are read again; *flops*: additions and multiplications.
     """
 
     number: int
@@ -78,6 +81,7 @@ class LaunchTime:
     binds: str
     memory: Mapping[str, float]
     asked: float
+    unfinished: Mapping[str, int]
     flops: int
     pipelines: tuple[Pipeline, ...]
     moved: tuple[Moved, ...]
@@ -134,13 +138,14 @@ def estimate(
         MachineError: the machine's file lacks a figure that is needed.
         KeyError: a size is missing.
     """
-    transfers, works = moved(program, tree), work(program, tree)
+    transfers, works, panels = moved(program, tree), work(program, tree), unfinished(program, tree)
     found: list[LaunchTime] = []
     for launch in launches(program, tree):
         mine = tuple(m for m in transfers if m.launch == launch.number)
         own = tuple(w for w in works if w.launch == launch.number)
         if launch.count(program, sizes):
-            found.append(_launch_time(program, launch, machine, sizes, mine, own, warps))
+            left = tuple(p for p in panels if p.launch == launch.number)
+            found.append(_launch_time(program, launch, machine, sizes, mine, own, left, warps))
     return Estimate(program, machine, sizes, tuple(found))
 
 
@@ -151,6 +156,7 @@ def _launch_time(
     sizes: Mapping[str, int],
     mine: tuple[Moved, ...],
     own: tuple[Work, ...],
+    left: tuple[Panel, ...],
     warps: int | None,
 ) -> LaunchTime:
     tile = held(program, launch)
@@ -190,7 +196,12 @@ def _launch_time(
         far = near = machine.figure("round_trip").value + _turn(tile, parts, sizes, units * shared.busy)
     bandwidth = reached(machine.figure("memory_bandwidth").value, far, under_way)
     spilled = 8 * max(0, registers - MOST_REGISTERS) * threads * programs
-    asked = sum(m.asked.at(sizes) for m in mine) + spilled
+    kept = 4 * machine.figure("registers").value + machine.figure("shared_memory").value - tile.shared
+    written_out = {panel.tensor: panel.spilled(sizes, kept) for panel in left}
+    again = 2 * sum(written_out.values())
+    if sum(panel.size(sizes) for panel in left) * min(programs, filled.slots) > machine.figure("cache").value:
+        bytes_given += again
+    asked = sum(m.asked.at(sizes) for m in mine) + spilled + again
     # What memory gives passes through the cache twice: into it, and out of it.
     filling = sum(memory[key(m)] for m in mine if m.kind == "read")
     share = min(1, programs / units)
@@ -213,7 +224,9 @@ def _launch_time(
     product_seconds = sum(r.seconds for r in parts if r.name == "matrix units")
     loops_ = tuple(_pipelines(tile, sizes, programs, shared.waves, cache / units, near, product_seconds))
     asked += edges - spilled
-    return LaunchTime(launch.number, filled, room, resources, seconds, binds.name, memory, asked, flops, loops_, mine)
+    return LaunchTime(
+        launch.number, filled, room, resources, seconds, binds.name, memory, asked, written_out, flops, loops_, mine
+    )
 
 
 def _pipelines(

@@ -97,6 +97,9 @@ def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
         yield "  " + "  ".join(f"{text:{widths[column]}}" for column, text in enumerate(row)).rstrip()
+    for tensor, count in launch.unfinished.items():
+        if count:
+            yield f"  sums of {tensor} are left unfinished: {bytes_text(count)} written out, and as much read again"
     for note in dict.fromkeys(n for m in launch.moved for n in m.assumptions):
         yield f"  supposed: {note}"
     for hint in hints(launch, found):
@@ -105,6 +108,8 @@ def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
 
 def hints(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     """What would help a launch, by what binds it."""
+    if any(launch.unfinished.values()):
+        yield "the loop over terms inside of those over sums finishes each sum before the next is begun"
     there = sum(m.there.at(found.sizes) for m in launch.moved)
     given = sum(launch.memory.values())
     if launch.binds == "memory" and given > 1.2 * there:

@@ -74,14 +74,14 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
     """What each launch (outermost loop nest) reads and writes of each tensor that lies in memory, in their order."""
     found: dict[tuple[int, str, Kind], list[tuple[tuple[str, ...], isl.Set]]] = {}
     notes: dict[tuple[int, str, Kind], dict[str, None]] = {}
-    held = _held(program, tree)
+    held = accumulators(program, tree)
     reads = _reads(program, tree)
     for item in placed(tree):
         for access in program.statement(item.leaf.statement).accesses:
             if item.scope(access.tensor) or dict(item.scopes).get(access.tensor) == 0 or access.tensor in held:
                 continue
             key = (item.places[0], access.tensor, access.kind)
-            loops, points, note = _asked(program, item, access, reads.get(access.tensor, 0))
+            loops, points, note = touched(program, item, access, reads.get(access.tensor, 0))
             found.setdefault(key, []).append((loops, points))
             notes.setdefault(key, {}).update(dict.fromkeys(note))
     return tuple(
@@ -128,7 +128,7 @@ def _reads(program: Program, tree: Sequence[Node]) -> dict[str, int]:
     return found
 
 
-def _held(program: Program, tree: Sequence[Node]) -> set[str]:
+def accumulators(program: Program, tree: Sequence[Node]) -> set[str]:
     """The accumulators that one launch alone touches: they are registers, or tiles of them."""
     launches: dict[str, set[int]] = {}
     for item in placed(tree):
@@ -137,15 +137,18 @@ def _held(program: Program, tree: Sequence[Node]) -> set[str]:
     return {n for n, where in launches.items() if program.tensors[n].role == "accumulator" and len(where) == 1}
 
 
-def _asked(program: Program, item: Placed, access: Access, reads: int) -> tuple[tuple[str, ...], isl.Set, list[str]]:
-    """{ [loops that are no lanes, read, position] } of an access, with the names of those loops.
+def touched(
+    program: Program, item: Placed, access: Access, reads: int = 0, deepest: int | None = None
+) -> tuple[tuple[str, ...], isl.Set, list[str]]:
+    """{ [loops that are no lanes, read, position] } of an access, with the names of those loops: all of them, or the
+    first *deepest*.
 
     *reads*: how many dimensions say which read it is: 0 in all of them, unless data say where it reads; then the
     position is 0 in what they say.
     """
     statement = program.statement(item.leaf.statement)
     instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
-    loops = tuple(loop.index for loop in item.loops if loop.kind not in ("block", "vector"))
+    loops = outer(item)[:deepest]
     zero = Affine.number(0)
     positions: list[Affine] = []
     notes: list[str] = []
@@ -170,6 +173,11 @@ def _asked(program: Program, item: Placed, access: Access, reads: int) -> tuple[
     return loops, points.coalesce(), notes
 
 
+def outer(item: Placed) -> tuple[str, ...]:
+    """The loops around a leaf that are no lanes."""
+    return tuple(loop.index for loop in item.loops if loop.kind not in ("block", "vector"))
+
+
 def _inside(program: Program, tensor: str, before: int) -> isl.Set:
     """The elements that a tensor has, behind so many other dimensions."""
     names = tuple(f"place{p}" for p in range(program.tensors[tensor].rank))
@@ -189,10 +197,11 @@ def _amounts(program: Program, tensor: str, parts: list[tuple[tuple[str, ...], i
         own = points.project_out(_SET, 0, len(loops))
         elements = own if elements is None else elements.union(own).coalesce()
     assert elements is not None
-    return _amount(program, asked, width), _amount(program, (elements,), width)
+    return amount(program, asked, width), amount(program, (elements,), width)
 
 
-def _amount(program: Program, points: tuple[isl.Set, ...], width: int) -> Amount:
+def amount(program: Program, points: tuple[isl.Set, ...], width: int) -> Amount:
+    """So many bytes for each of some points."""
     counts = [count(p) for p in points]
     formula = None if any(c is None for c in counts) else width * sympy.Add(*(c for c in counts if c is not None))
     return Amount(formula, points, width, program.sizes)

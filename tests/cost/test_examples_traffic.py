@@ -10,8 +10,11 @@ from tilewright.compiler.automatic import partitions
 from tilewright.cost.banks import whole
 from tilewright.cost.bounds import bound
 from tilewright.cost.capacity import fits, stored
+from tilewright.cost.estimate import estimate
+from tilewright.cost.explain import explanation
 from tilewright.cost.machine import machine
 from tilewright.cost.roofline import above, reading
+from tilewright.cost.spills import unfinished
 from tilewright.cost.traffic import moved, stride
 
 if TYPE_CHECKING:
@@ -258,3 +261,34 @@ def test_no_tiles_beat_the_bound() -> None:
     assert (everything.least, everything.statement) == (152 * MiB, "")
     with pytest.raises(ValueError, match="some bytes"):
         bound(program, FFN, 0)
+
+
+def test_sums_left_unfinished() -> None:
+    # exp-5-5
+    schedule = product(("io", "ko", "jo"))
+    schedule.cache_read("X", "C.ko")
+    state = schedule.state
+    (panel,) = unfinished(state.program, state.tree)
+    # The example writes bf16 results; the sums here are the results.
+    read = total(schedule, FFN, "X", "W") + 2 * FFN["M"] * FFN["N"] / MiB
+    assert (total(schedule, FFN, "X"), total(schedule, FFN, "W")) == (8, 1536)
+    room = machine("rtx-pro-6000").figure("shared_memory").value
+    assert panel.size(FFN) == 3 * MiB > room
+    assert panel.spilled(FFN, room) == 6096 * MiB
+    assert read == 1568
+    assert read + 2 * panel.spilled(FFN, room) / MiB == 13760
+    assert panel.spilled(FFN, 3 * MiB) == 0
+    assert not unfinished((done := product(("io", "jo", "ko")).state).program, done.tree)
+    assert total(product(("io", "jo", "ko")), FFN, "X", "W") + 24 == 3096
+
+
+def test_unfinished_sums_take_their_time() -> None:
+    """Of two orders of one product, that which leaves a row of sums unfinished is said to, and reckoned slower."""
+    late, early = (
+        estimate(s.program, s.tree, machine("h200"), FFN)
+        for s in (product(order).state for order in (("io", "ko", "jo"), ("io", "jo", "ko")))
+    )
+    assert late.launches[-1].unfinished == {"C.acc": 6096 * MiB}
+    assert late.seconds > early.seconds
+    assert any("5.95 GiB written out" in line for line in explanation(late))
+    assert not any("unfinished" in line for line in explanation(early))

@@ -62,7 +62,7 @@ def plain_seconds() -> float:
 
 
 def check(run: Callable[[], Mapping[str, object]], path: str, text: str) -> tuple[str, float]:
-    """Hold the end of *run* against the rules: "accepted" or the first message, and how often a plain file's time it took."""
+    """Hold the end of *run* against the rules: "accepted" or the first message, and its time in those of a plain file."""
     plain = plain_seconds()
     start = time.process_time()
     with no_hang():
