@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .compiler.compile import CompiledKernel, compile
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
+    from .compiler.measuring import measured
     from .compiler.ranking import rank
     from .compiler.schedule import Schedule
     from .frontend.diagnostic import Diagnostic, SourceError
@@ -36,6 +37,7 @@ _HOME = {
     "cpu_schedule": "compiler.automatic",
     "gpu_schedule": "compiler.automatic",
     "rank": "compiler.ranking",
+    "measured": "compiler.measuring",
     "set_threads": "backends.llvm.pool",
     "CpuSizes": "passes.cpu_products",
     "Sizes": "passes.recipe",
@@ -65,6 +67,7 @@ __all__ = [
     "cpu_schedule",
     "gpu_schedule",
     "load",
+    "measured",
     "parse",
     "rank",
     "set_threads",

@@ -18,13 +18,26 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """A candidate that was run. *seconds*: the median of its calls; *error*: the greatest distance of its results from
+    the definition's; *same*: whether they were the bits of the definition."""
+
+    seconds: float
+    error: float
+    same: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """A candidate: its reckoned time with what that comes of, or why it is none: *reason*."""
+    """A candidate: its reckoned time with what that comes of, or why it is none: *reason*; *schedule*: None where it
+    could not be made; *measurement*: if it was run."""
 
     name: str
     estimate: Estimate | None
     reason: str = ""
+    schedule: Schedule | None = None
+    measurement: Measurement | None = None
 
     @property
     def seconds(self) -> float:
@@ -48,6 +61,7 @@ def rank(
     on = machine_of(machine)
     found: list[Ranked] = []
     for name, given in candidates.items():
+        schedule: Schedule | None = None
         try:
             schedule = Schedule.replay(kernel, given) if isinstance(given, str) else given
             if schedule.kernel is not kernel:
@@ -55,13 +69,13 @@ def rank(
                 continue
             verify(schedule.state.program, schedule.state.tree, kernel.program)
         except (IllegalTransformError, ValueError) as error:
-            found.append(Ranked(name, None, str(error).splitlines()[0]))
+            found.append(Ranked(name, None, str(error).splitlines()[0], schedule))
             continue
         reckoned = estimate(schedule.state.program, schedule.state.tree, on, sizes)
         full = next((launch for launch in reckoned.launches if launch.residency.blocks == 0), None)
         if full is not None:
             what = " and ".join(full.residency.binding)
-            found.append(Ranked(name, None, f"a multiprocessor has too little of {what} for one program"))
+            found.append(Ranked(name, None, f"a multiprocessor has too little of {what} for one program", schedule))
             continue
-        found.append(Ranked(name, reckoned))
+        found.append(Ranked(name, reckoned, "", schedule))
     return tuple(sorted(found, key=lambda r: r.estimate.place if r.estimate is not None else (inf, 0, 0.0)))

@@ -7,6 +7,7 @@ result that it reaches is not the defined one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +31,27 @@ if TYPE_CHECKING:
 ELEMENTS, OPERATIONS = 4_200_000, 20_000
 
 
+@dataclass(frozen=True)
+class Compared:
+    """What was run beside the definition. *sizes*: at which; *error*: the greatest distance of finite results; *same*:
+    whether all of them were the defined bits."""
+
+    sizes: tuple[str, ...]
+    error: float
+    same: bool
+
+
 def check_tiles(
-    compiled: CompiledKernel, schedule: Schedule, operations: Callable[[Mapping[str, int]], int]
-) -> tuple[str, ...]:
-    """Run a tile program beside the definition; the sizes at which it gave the defined result.
+    compiled: CompiledKernel,
+    schedule: Schedule,
+    operations: Callable[[Mapping[str, int]], int] = lambda _: 0,
+    also: Mapping[str, int] | None = None,
+) -> Compared:
+    """Run a compiled kernel, of tiles or of loops, beside the definition: it gives the defined results, or where a
+    permission is used, those within the computed bound.
 
     *operations*: about how many operations on tiles that is, at some sizes; where there are too many, less is run.
+    *also*: sizes to run at too, if they are not too many.
 
     Raises:
         IllegalTransformError: it gave another one (rule unknown): the lowering is at fault.
@@ -43,12 +59,15 @@ def check_tiles(
     kernel = compiled.kernel
     strict = not compiled.permissions
     done: list[str] = []
-    for sizes in _sizes(compiled, schedule, operations):
+    error, same = 0.0, True
+    for sizes in _sizes(compiled, schedule, operations, also):
         arguments = _arguments(compiled, sizes, strict)
         want, got = (each(f(**arguments)) for f in (kernel, compiled))
         bounds = each(compiled.error_bound(**arguments)) if not strict else tuple(np.zeros(w.shape) for w in want)
         shown = " ".join(f"{n}={v}" for n, v in sizes.items())
         for name, w, g, bound in zip(kernel.program.outputs, want, got, bounds, strict=True):
+            same = same and bool(within(w, g, np.zeros(w.shape)).all())
+            error = max(error, _apart(w, g))
             wrong = np.argwhere(~within(w, g, bound))
             if len(wrong):
                 at = ", ".join(map(str, wrong[0]))
@@ -58,7 +77,14 @@ def check_tiles(
                     Refusal("unknown", "check of the tiles", text, case=shown, kernel=kernel.name)
                 )
         done.append(shown)
-    return tuple(done)
+    return Compared(tuple(done), error, same)
+
+
+def _apart(want: Array, got: Array) -> float:
+    """The greatest distance between two results, where both are finite."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(want.astype(np.float64) - got.astype(np.float64))
+    return float(np.max(apart, initial=0.0, where=np.isfinite(apart)))
 
 
 def each(result: Any) -> tuple[Array, ...]:
@@ -78,7 +104,10 @@ def within(want: Array, got: Array, bound: Array) -> Array:
 
 
 def _sizes(
-    compiled: CompiledKernel, schedule: Schedule, operations: Callable[[Mapping[str, int]], int]
+    compiled: CompiledKernel,
+    schedule: Schedule,
+    operations: Callable[[Mapping[str, int]], int],
+    also: Mapping[str, int] | None,
 ) -> Iterator[dict[str, int]]:
     """Sizes to run at: of two tiles and one more, of one, of a few elements, of one element."""
     program = compiled.kernel.program
@@ -97,6 +126,8 @@ def _sizes(
         sizes = {n: times * tile + more for n, tile in tiles.items()}
         same = dict.fromkeys(sizes, max(sizes.values(), default=1))
         found += [attempt for attempt in (sizes, same) if attempt not in found and fits(attempt)][:1]
+    if also is not None and (own := dict(also)) not in found and fits(own):
+        found.append(own)
     yield from found
 
 

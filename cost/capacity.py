@@ -17,7 +17,8 @@ class Residency:
 
     *limits*: how many of them each resource has room for; *unknown*: resources of which the machine's file says
     nothing, which may allow fewer; *warps*, *share*: of those that a multiprocessor can hold, None where that is not
-    known; *shared_left*: bytes of shared memory that no block takes.
+    known; *shared_left*: bytes of shared memory that no block takes; *threads*, *shared*, *registers*: what a block
+    takes, with the registers of each of its threads (None: not counted).
     """
 
     blocks: int
@@ -26,6 +27,9 @@ class Residency:
     warps: int | None
     share: float | None
     shared_left: float
+    threads: int
+    shared: float
+    registers: int | None
 
     @property
     def binding(self) -> tuple[str, ...]:
@@ -73,7 +77,7 @@ def residency(machine: Machine, threads: int, shared: float, registers: int | No
     if "warp_size" in machine.figures:
         warps = blocks * -(-threads // int(machine.figure("warp_size").value))
         share = warps / machine.figure("warps").value if "warps" in machine.figures else None
-    return Residency(blocks, limits, tuple(unknown), warps, share, room - blocks * each)
+    return Residency(blocks, limits, tuple(unknown), warps, share, room - blocks * each, threads, shared, registers)
 
 
 def in_flight(bandwidth: float, latency: float) -> float:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .machine import Machine
+
 
 def sped_up(share: float, factor: float) -> float:
     """How much faster a whole becomes of which a *share* becomes *factor* times as fast (Amdahl, 1967); *factor* may be
@@ -34,6 +36,34 @@ def total(fixed: float, each: float, uses: float) -> float:
 def transfer(size: float, bandwidth: float, fixed: float = 0.0) -> float:
     """Seconds of *size* bytes over a link of so many bytes a second; it takes *fixed* seconds whatever it carries."""
     return fixed + size / bandwidth
+
+
+def uploaded(machine: Machine, size: float) -> float:
+    """Seconds until *size* bytes of the host are in a machine's memory: none where both have one memory. Reading them
+    there comes on top in either case.
+
+    Raises:
+        MachineError: the machine's file does not say how fast its link is.
+    """
+    if machine.facts.get("unified_memory"):
+        return 0.0
+    return transfer(size, machine.figure("host_link_bandwidth").value)
+
+
+def brought(machine: Machine, size: float, *, in_place: bool) -> float:
+    """Seconds for an input of a graph, whose buffers stay where they were when it was recorded: none if the input was
+    made there, otherwise those of reading and writing its bytes.
+
+    Raises:
+        MachineError: the machine's file does not say how fast its memory is.
+    """
+    return 0.0 if in_place else transfer(2 * size, machine.figure("memory_bandwidth").value)
+
+
+def submitted(kernels: int, calls: int, *, graph: bool = False) -> tuple[int, int]:
+    """What the host submits and what the device runs in some calls of so many kernels each: a graph is submitted whole,
+    and runs what it holds."""
+    return calls if graph else calls * kernels, calls * kernels
 
 
 def turning_size(bandwidth: float, fixed: float) -> float:

@@ -17,6 +17,7 @@ from .capacity import Residency, reached, residency
 from .count import number
 from .held import held, waits
 from .launches import Waves, launches, waves
+from .lifetimes import during
 from .memory import given, key, stretched
 from .spills import unfinished
 from .traffic import moved
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..compiler.ir.tree import Node
     from .held import Held
     from .launches import Launch
+    from .lifetimes import Live
     from .machine import Machine
     from .spills import Panel
     from .traffic import Moved
@@ -119,6 +121,11 @@ class Estimate:
     def flops(self) -> int:
         """Additions and multiplications."""
         return sum(launch.flops for launch in self.launches)
+
+    @property
+    def live(self) -> tuple[Live, ...]:
+        """What lies in memory during each launch."""
+        return during(self.program, [m for launch in self.launches for m in launch.moved], self.sizes)
 
     @property
     def place(self) -> tuple[float, int, float]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .bounds import bound
+from .count import number
 from .energy import energy
+from .lifetimes import peak
 from .memory import key
 from .roofline import roofline
+from .table import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,9 @@ def explanation(found: Estimate) -> Iterator[str]:
     yield from _roof(found)
     yield from _least(found)
     yield from _energy(found)
+    most = peak(found.live)
+    names = ", ".join(most.tensors)
+    yield f"  in memory at once: {bytes_text(most.size)}, in launch {most.launch + 1} ({names})"
     for launch in found.launches:
         yield ""
         yield from _launch(launch, found)
@@ -35,10 +41,18 @@ def _roof(found: Estimate) -> Iterator[str]:
     if not any(launch.at("matrix units") for launch in found.launches):
         return
     roof = roofline(found.machine, found.flops, found.memory)
+    figures = found.machine.figures
+    if {"clock", "sustained_clock"} <= set(figures):
+        slow, fast = figures["sustained_clock"], figures["clock"]
+        share = slow.value / fast.value
+        kept = roofline(found.machine, found.flops, found.memory, share=share)
+        sustained = f"; {_time(kept.seconds)} at {slow.text}, which it keeps up under load"
+    else:
+        sustained = ""
     yield (
         f"  roofline: {found.flops / 1e9:,.4g} GFLOP, {roof.intensity:,.3g} a byte of memory; "
         f"{roof.binds} bind, {'above' if roof.intensity > roof.balance else 'below'} {roof.balance:.3g}: "
-        f"{_time(roof.seconds)} at best"
+        f"{_time(roof.seconds)} at best{sustained}"
     )
 
 
@@ -92,11 +106,13 @@ def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     for resource in launch.resources:
         if resource.seconds:
             yield f"  {resource.name:{width}}  {_time(resource.seconds):>9}  {resource.text}"
-    rows = [("", "asked for", "", "there", "", "from memory")]
-    rows += [(_what(m), *_amount(m.asked, found), *_amount(m.there, found), _given(m, launch)) for m in launch.moved]
-    widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    for row in rows:
-        yield "  " + "  ".join(f"{text:{widths[column]}}" for column, text in enumerate(row)).rstrip()
+    rows = [("", "asked for", "", "there", "", "from memory", "innermost")]
+    rows += [
+        (_what(m), *_amount(m.asked, found), *_amount(m.there, found), _given(m, launch), _stepped(m, found))
+        for m in launch.moved
+    ]
+    for line in aligned(rows):
+        yield f"  {line}"
     for tensor, count in launch.unfinished.items():
         if count:
             yield f"  sums of {tensor} are left unfinished: {bytes_text(count)} written out, and as much read again"
@@ -136,6 +152,7 @@ def record(found: Estimate) -> dict[str, Any]:
         "sizes": dict(found.sizes),
         "seconds": found.seconds,
         "floor_seconds": floor(found),
+        "live_bytes": [one.size for one in found.live],
         "launches": [
             {
                 "seconds": launch.seconds,
@@ -153,6 +170,7 @@ def record(found: Estimate) -> dict[str, Any]:
                         "asked_formula": str(m.asked),
                         "there": m.there.at(found.sizes),
                         "there_formula": str(m.there),
+                        "innermost": {"loop": m.step[0], "bytes": str(m.step[1])} if m.step is not None else None,
                     }
                     for m in launch.moved
                 ],
@@ -169,6 +187,13 @@ def _what(found: Moved) -> str:
 
 def _amount(amount: Amount, found: Estimate) -> tuple[str, str]:
     return str(amount), bytes_text(amount.at(found.sizes))
+
+
+def _stepped(found: Moved, whole: Estimate) -> str:
+    """`2 B a step of ji`: what lies between two iterations of the innermost loop."""
+    if found.step is None:
+        return "where data say" if found.assumptions else ""
+    return f"{bytes_text(number(found.step[1], whole.sizes))} a step of {found.step[0]}"
 
 
 def _given(found: Moved, launch: LaunchTime) -> str:

@@ -43,17 +43,25 @@ def key(found: Moved) -> str:
     return found.tensor if found.kind == "read" else f"{found.tensor} written"
 
 
+def run(program: Program, launch: Launch, found: Moved) -> int | None:
+    """The bytes that a program reads or writes in one piece of a row of a tensor; None: no number bounds them."""
+    tensor = program.tensors[found.tensor]
+    grid, kind = len(launch.grid), isl.dim_type.set
+    longest = 0
+    for points in found.asked.points if tensor.rank else ():
+        # What a program reads in one iteration after the other comes from the cache.
+        own = points.project_out(kind, grid, points.dim(kind) - tensor.rank - grid)
+        count = most(own, own.dim(kind) - 1)
+        if count is None:
+            return None
+        longest = max(longest, count * tensor.dtype.bits // 8)
+    return longest or tensor.dtype.bits // 8
+
+
 def stretched(program: Program, launch: Launch, found: Moved, granule: float) -> float:
     """By how much more memory moves than is asked for, in pieces of a *granule*, where a program's rows are short."""
-    tensor = program.tensors[found.tensor]
-    width, grid = tensor.dtype.bits // 8, len(launch.grid)
-    runs: list[int | None] = []
-    for points in found.asked.points:
-        # What a program reads in one iteration after the other comes from the cache.
-        own = points.project_out(isl.dim_type.set, grid, points.dim(isl.dim_type.set) - tensor.rank - grid)
-        runs.append(most(own, own.dim(isl.dim_type.set) - 1) if tensor.rank else None)
-    run = granule if None in runs else max((n * width for n in runs if n), default=granule)
-    return -(-run // granule) * granule / run
+    length = run(program, launch, found) if program.tensors[found.tensor].rank else None
+    return 1.0 if length is None else -(-length // granule) * granule / length
 
 
 def _reads(

@@ -36,13 +36,14 @@ class Roof:
         return "operations" if self.computing > self.moving else "bytes"
 
 
-def roofline(machine: Machine, flops: float, moved: float, kind: tuple[str, str, str] = BF16) -> Roof:
-    """Where some work stands. *kind*: the types that go in and that add up, and the unit.
+def roofline(machine: Machine, flops: float, moved: float, kind: tuple[str, str, str] = BF16, share: float = 1) -> Roof:
+    """Where some work stands. *kind*: the types that go in and that add up, and the unit; *share*: of its clock that
+    the machine keeps up, within its power say.
 
     Raises:
         MachineError: the machine's file lacks the rate or the bandwidth.
     """
-    rate, bandwidth = machine.rate(*kind).value, machine.figure("memory_bandwidth").value
+    rate, bandwidth = share * machine.rate(*kind).value, machine.figure("memory_bandwidth").value
     return Roof(flops / rate, moved / bandwidth, flops / moved if moved else float("inf"), rate / bandwidth)
 
 

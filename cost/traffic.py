@@ -59,7 +59,8 @@ class Amount:
 class Moved:
     """What a launch moves of one tensor. *asked*: by all its iterations together; *there*: the elements themselves,
     each once: no cache and no other order brings it below that. *places*: how many of the last dimensions of the points
-    say which element. *assumptions*: what the numbers leave out."""
+    say which element. *step*: the innermost loop round an access, and the bytes from one of its iterations to the next.
+    *assumptions*: what the numbers leave out."""
 
     launch: int
     tensor: str
@@ -67,6 +68,7 @@ class Moved:
     asked: Amount
     there: Amount
     places: int
+    step: tuple[str, sympy.Expr] | None = None
     assumptions: tuple[str, ...] = ()
 
 
@@ -74,6 +76,7 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
     """What each launch (outermost loop nest) reads and writes of each tensor that lies in memory, in their order."""
     found: dict[tuple[int, str, Kind], list[tuple[tuple[str, ...], isl.Set]]] = {}
     notes: dict[tuple[int, str, Kind], dict[str, None]] = {}
+    steps: dict[tuple[int, str, Kind], tuple[str, sympy.Expr] | None] = {}
     held = accumulators(program, tree)
     reads = _reads(program, tree)
     for item in placed(tree):
@@ -84,6 +87,7 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
             loops, points, note = touched(program, item, access, reads.get(access.tensor, 0))
             found.setdefault(key, []).append((loops, points))
             notes.setdefault(key, {}).update(dict.fromkeys(note))
+            steps.setdefault(key, _step(program, item, access))
     return tuple(
         Moved(
             launch,
@@ -91,6 +95,7 @@ def moved(program: Program, tree: Sequence[Node]) -> tuple[Moved, ...]:
             kind,
             *_amounts(program, tensor, parts),
             reads.get(tensor, 0) + program.tensors[tensor].rank,
+            steps[launch, tensor, kind],
             tuple(notes[launch, tensor, kind]),
         )
         for (launch, tensor, kind), parts in found.items()
@@ -104,12 +109,27 @@ def stride(program: Program, statement: Statement, tensor: str, index: str) -> s
     Raises:
         ValueError: the statement does not touch it, or data say where.
     """
-    places = next((a.affine for a in statement.accesses if a.tensor == tensor), None)
-    if places is None or None in places:
+    places = next((a.affine for a in statement.accesses if a.tensor == tensor), (None,))
+    if None in places:
         raise ValueError(f"{statement.name} touches no element of {tensor} that indices say")
+    return _between(program, tensor, [p for p in places if p is not None], index)
+
+
+def _step(program: Program, item: Placed, access: Access) -> tuple[str, sympy.Expr] | None:
+    """The innermost loop round an access, and the bytes between what it touches in one of its iterations and the next;
+    None where there is no loop, or data say."""
+    if not item.loops or None in access.affine:
+        return None
+    instance = dict(zip(program.statement(item.leaf.statement).iterators, item.leaf.instance, strict=True))
+    places = [place.substituted(instance) for place in access.affine if place is not None]
+    index = item.loops[-1].index
+    return index, _between(program, access.tensor, places, index)
+
+
+def _between(program: Program, tensor: str, places: Sequence[Affine], index: str) -> sympy.Expr:
+    """The bytes from an element to that of the next value of an index, by the terms that are the index itself."""
     step, row = sympy.Integer(0), sympy.Integer(program.tensors[tensor].dtype.bits // 8)
     for place, extent in reversed(list(zip(places, program.tensors[tensor].extents, strict=True))):
-        assert place is not None
         step += row * sum(factor for term, factor in place.terms if term == index)
         size = extent.size
         if size is not None:

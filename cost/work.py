@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import ceil, log2, prod
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -35,8 +35,9 @@ class Work:
     """What one statement of a launch does. *times*: how often it runs; *flops*: additions and multiplications of a run;
     *instructions*: of a vector lane, for a run; *matrix*: the types of the factors and of the sum, where matrix units
     carry it out (None: vector units do); *lanes*: how often it would run if every tile were full; *tile*: the rows,
-    columns and terms of such a tile. What is the same for
-    several lanes of a tile, and computed once for them, has entries of its own, of no flops."""
+    columns and terms of such a tile; *rounds*: how many steps, each of which waits for the one before, take the lanes
+    of a tile to one number. What is the same for several lanes of a tile, and computed once for them, has entries of
+    its own, of no flops."""
 
     launch: int
     statement: str
@@ -46,6 +47,7 @@ class Work:
     matrix: tuple[str, str] | None = None
     lanes: sympy.Expr | None = None
     tile: tuple[int, int, int] | None = None
+    rounds: int = 0
 
 
 def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
@@ -62,11 +64,12 @@ def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
         every = _axes(item)
         weights = _weights(statement.value, ranges, item, statement, every)
         flops = _flops(statement.value)
-        found.append(Work(item.places[0], statement.name, times, flops, weights.pop(every, 0), matrix, lanes, tile))
+        own, rounds = weights.pop(every, 0), 0 if matrix else _rounds(statement, item, every)
+        found.append(Work(item.places[0], statement.name, times, flops, own, matrix, lanes, tile, rounds))
         if matrix:
             continue  # vector units have no part in it
-        for own, instructions in weights.items():
-            fewer = _fewer(program, item, every - own)
+        for shared, instructions in weights.items():
+            fewer = _fewer(program, item, every - shared)
             found.append(Work(item.places[0], statement.name, fewer, 0, instructions))
     return tuple(found)
 
@@ -76,6 +79,20 @@ def _axes(item: Placed) -> frozenset[str]:
     domain = item.leaf.domain
     blocks = ((place, loop.index) for place, loop in enumerate(item.loops) if loop.kind == "block")
     return frozenset(index for place, index in blocks if most(domain, place) != 1)
+
+
+def _rounds(statement: Statement, item: Placed, axes: frozenset[str]) -> int:
+    """The depth of the tree by which a leaf takes lanes to one number: pairs, pairs of those, and so on."""
+    if statement.kind == "merge":
+        count = max((n.count for n in postorder(statement.value) if isinstance(n, Partial)), default=1)
+    elif statement.kind == "update":
+        instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
+        kept = {n for place in statement.position for i in place.names() if i in instance for n in instance[i].names()}
+        places = [k for k, loop in enumerate(item.loops) if loop.index in axes - kept]
+        count = prod(most(item.leaf.domain, place) or 1 for place in places)
+    else:
+        count = 1
+    return ceil(log2(count))
 
 
 def _fewer(program: Program, item: Placed, dropped: frozenset[str]) -> Amount:

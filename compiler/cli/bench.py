@@ -10,10 +10,12 @@ import click
 import numpy as np
 
 from ...backends.llvm.pool import threads
+from ...cost.reports import paired
 from ...cost.work import work
 from ..compile import compile
 from ..inputs import default_scalars, random_inputs
 from ..ir.nest import definition_tree
+from ..measuring import by_turns
 from ..tile_check import each
 from .common import numbers, read_kernel
 from .schedules import scheduled
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..kernel import Kernel
 
-# Seconds for each contestant, and the fewest calls.
-TIME, CALLS = 1.0, 5
 # What the definition, which is for reading, may take for a call.
 PATIENCE = 5.0
 
@@ -62,20 +62,8 @@ def bench(file: str, name: str | None, path: str | None, sizes: tuple[str, ...])
         text = f"  {one:6} {middle * 1e3:10.3f} ms  {moved / middle / 1e9:8.2f} GB/s"
         click.echo(text + (f"  {counted / middle / 1e9:8.2f} GFLOP/s" if counted else ""))
     if "numpy" in times:
-        ratio = median(b / a for a, b in zip(times["llvm"], times["numpy"], strict=False))
+        ratio = paired(times["numpy"], times["llvm"]).ratio
         click.echo(f"  {ratio:.2f} times as fast as the definition in NumPy")
-
-
-def by_turns(contestants: Mapping[str, Callable[[], Any]]) -> dict[str, list[float]]:
-    """The seconds of each call, taken in turns."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    end = time.perf_counter() + TIME * len(contestants)
-    while time.perf_counter() < end or len(next(iter(times.values()))) < CALLS:
-        for name, call in contestants.items():
-            start = time.perf_counter()
-            call()
-            times[name].append(time.perf_counter() - start)
-    return times
 
 
 def _operations(kernel: Kernel, at: Mapping[str, int]) -> float:

@@ -11,16 +11,20 @@ import click
 from ...cost.estimate import estimate
 from ...cost.explain import bytes_text, explanation, record
 from ...cost.machine import machine as machine_of
+from ...cost.table import aligned
 from ...passes.refusal import IllegalTransformError
 from ..automatic import gpu_schedule, partitions
+from ..candidate import candidate
+from ..measuring import measured
 from ..ranking import Ranked, rank
 from .common import numbers, read_kernel
 from .schedules import scheduled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...cost.estimate import Estimate
+    from ..kernel import Kernel
     from ..schedule import Schedule
 
 SIZE = click.option("--size", "sizes", multiple=True, metavar="NAME=N ...", help="The sizes; all of them.")
@@ -82,38 +86,71 @@ def _draw(found: Estimate, path: str) -> None:
 )
 @MACHINE
 @SIZE
-def rank_(file: str, chosen: str | None, folder: str | None, fusions: bool, name: str, sizes: tuple[str, ...]) -> None:
+@click.option(
+    "--measure",
+    type=click.Choice(["llvm", "triton"]),
+    help="Run the first, and those reckoned nearly as fast, on this machine.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each candidate's record for tools.")
+def rank_(
+    file: str,
+    chosen: str | None,
+    folder: str | None,
+    fusions: bool,
+    name: str,
+    sizes: tuple[str, ...],
+    measure: str | None,
+    as_json: bool,
+) -> None:
     """Order schedules by what they are reckoned to take: those in a folder, or the ways to fuse the kernel's equations;
     those that cannot run say why."""
     kernel = read_kernel(file, chosen)
     if (folder is None) == (not fusions):
         raise click.UsageError("rank takes --schedules FOLDER or --partitions, one of them")
-    if folder is None:
-        for line in _table(rank(kernel, partitions(kernel), name, numbers(kernel, sizes))):
-            click.echo(line)
-        return
-    paths = sorted(Path(folder).glob("*.py"))
-    if not paths:
-        raise click.UsageError(f"{folder} holds no Python file")
-    candidates: dict[str, Schedule | str] = {}
+    at = numbers(kernel, sizes)
+    candidates: Mapping[str, Schedule] = {}
     refused: list[Ranked] = []
-    for path in paths:
+    if folder is None:
+        candidates = partitions(kernel)
+    else:
+        candidates, refused = _of_folder(kernel, folder)
+    found = rank(kernel, candidates, name, at)
+    if measure is not None:
         try:
-            candidates[path.stem] = scheduled(kernel, str(path))
-        except IllegalTransformError as error:
-            refused.append(Ranked(path.stem, None, str(error).splitlines()[0]))
-    found = (*rank(kernel, candidates, name, numbers(kernel, sizes)), *refused)
-    for line in _table(found):
+            found = measured(found, at, measure)
+        except (ImportError, RuntimeError) as error:
+            raise click.UsageError(f"--measure {measure}: {error}") from None
+    if as_json:
+        click.echo(json.dumps([candidate(one) for one in (*found, *refused)], indent=2))
+        return
+    for line in _table((*found, *refused)):
         click.echo(line)
 
 
+def _of_folder(kernel: Kernel, folder: str) -> tuple[dict[str, Schedule], list[Ranked]]:
+    """The schedules of a folder by the names of their files, and those that a step refuses."""
+    paths = sorted(Path(folder).glob("*.py"))
+    if not paths:
+        raise click.UsageError(f"{folder} holds no Python file")
+    made: dict[str, Schedule] = {}
+    refused: list[Ranked] = []
+    for path in paths:
+        try:
+            made[path.stem] = scheduled(kernel, str(path))
+        except IllegalTransformError as error:
+            refused.append(Ranked(path.stem, None, str(error).splitlines()[0]))
+    return made, refused
+
+
 def _table(found: Sequence[Ranked]) -> list[str]:
-    rows = [("schedule", "reckoned", "bound by", "from memory")]
+    timed = any(one.measurement for one in found)
+    rows = [("schedule", "reckoned", *(("measured",) if timed else ()), "bound by", "from memory")]
     for one in found:
-        if one.estimate is None:
-            rows.append((one.name, "-", one.reason, ""))
+        took = f"{one.measurement.seconds * 1e6:,.1f} us" if one.measurement is not None else "-"
+        own = (took,) if timed else ()
+        if one.estimate is None or one.reason:
+            rows.append((one.name, "-", *own, one.reason, ""))
             continue
         binds = ", ".join(dict.fromkeys(launch.binds for launch in one.estimate.launches))
-        rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", binds, bytes_text(one.estimate.memory)))
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  ".join(f"{t:{widths[c]}}" for c, t in enumerate(row)).rstrip() for row in rows]
+        rows.append((one.name, f"{one.seconds * 1e6:,.1f} us", *own, binds, bytes_text(one.estimate.memory)))
+    return list(aligned(rows))

@@ -12,6 +12,7 @@ from tilewright.cost.bounds import bound
 from tilewright.cost.capacity import fits, stored
 from tilewright.cost.estimate import estimate
 from tilewright.cost.explain import explanation
+from tilewright.cost.lifetimes import live, peak
 from tilewright.cost.machine import machine
 from tilewright.cost.roofline import above, reading
 from tilewright.cost.spills import unfinished
@@ -73,6 +74,10 @@ def test_every_partition_of_a_chain() -> None:
     # inline-5.3.1-quantised-chain, exp-5-2, inline-5.4.1-partitions
     costs = {name: total(schedule, FFN) for name, schedule in partitions(kernel(CHAIN)).items()}
     assert costs == {"together": 60, "S apart": 108, "H apart": 108, "S, H apart": 156}
+    chains = {name: schedule.state for name, schedule in partitions(kernel(CHAIN)).items()}
+    most = {name: peak(live(state.program, state.tree, FFN)) for name, state in chains.items()}
+    assert (most["S, H apart"].size, most["together"].size) == (72 * MiB, 60 * MiB)
+    assert (set(most["S, H apart"].tensors), set(most["together"].tensors)) == (set("GUS"), set("GUQ"))
     rows = above(5e-6 / reading(machine("rtx-5090"), (156 - 60) * MiB / 1024))
     assert rows == 92
 

@@ -15,6 +15,7 @@ from tilewright.cost.estimate import estimate
 from tilewright.cost.held import held
 from tilewright.cost.launches import launches
 from tilewright.cost.machine import Figure, machine
+from tilewright.cost.work import work
 
 from .schedules import ATTENTION, FFN, PROJECTION, KiB, MiB, asked, kernel, product, tiles_of
 
@@ -152,3 +153,14 @@ def test_joules_are_of_bytes_and_not_of_bandwidth() -> None:
     assert found[0].seconds < found[1].seconds
     assert joules[0] == joules[1]
     assert joules[0].power(found[0].seconds) > joules[1].power(found[1].seconds)
+
+
+def test_lanes_are_combined_in_rounds() -> None:
+    # inline-4.2.2-softmax-rounds
+    (row,) = tw.parse("kernel r(X: f32[N]) -> (Y: f32) where N >= 1 { Y = max(j) X[j] }").values()
+    schedule = tw.Schedule(row)
+    _, lanes = schedule.split("Y.j", 128)
+    schedule.block(lanes)
+    (update,) = (w for w in work(schedule.state.program, schedule.state.tree) if w.rounds)
+    assert update.rounds == 7
+    assert not any(w.rounds for w in work(row.program, tw.Schedule(row).state.tree))

@@ -10,7 +10,7 @@ import tilewright as tw
 from hypothesis import given
 from hypothesis import strategies as st
 from tilewright.cost.capacity import in_flight, reached, residency, stored
-from tilewright.cost.economics import pays_from, transfer, turning_size
+from tilewright.cost.economics import transfer, turning_size
 from tilewright.cost.machine import MachineError, machine
 from tilewright.cost.roofline import above, reading, roofline
 from tilewright.cost.timeline import Step, finished, handed_on, least_slots, path, pipelined, through_slots
@@ -18,7 +18,6 @@ from tilewright.cost.traffic import moved
 from tilewright.cost.work import work
 
 from .schedules import KiB, MiB, kernel
-from .test_economics import policies
 
 TIMES = st.integers(0, 50)
 
@@ -115,12 +114,6 @@ def test_tasks_of_one_kernel_want_two_slots() -> None:
     assert apart - together[2] == pytest.approx(5 + 7 * activate - 9 * hand)
     assert together[1] > apart > together[2] == together[3]
     assert least_slots(8, project + hand, activate + hand) == 2
-
-
-def test_code_that_is_there_pays_at_once() -> None:
-    """Where nothing has to be prepared, code for each shape is the best from the first group on."""
-    times = policies(8, (100e12, 200e12, 250e12))
-    assert [above(pays_from(0, times[k], 0, times[2])) for k in (0, 1)] == [1, 1]
 
 
 def test_the_size_at_which_a_link_turns_is_one_of_rows() -> None:

@@ -16,7 +16,6 @@ BEYOND = {
     "inline-5.H-korch": "measured times, and their sums",
     "inline-5.5.2-plan-reuse": "measured times, and how many layers share a plan",
     "inline-5.2.4-rmsnorm-row-ulps": "errors of a row whose numbers are not given",
-    "inline-4.2.2-softmax-rounds": "the depth of a tree, which no schedule has",
     "inline-4.8.3-busy-factor": "two shares, and their product",
     "inline-4.8.4-cost-per-token": "a price for each hour, over tokens",
     "inline-5.4.5-transpose": "two measured times, and their ratio",

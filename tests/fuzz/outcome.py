@@ -62,7 +62,7 @@ def plain_seconds() -> float:
 
 
 def check(run: Callable[[], Mapping[str, object]], path: str, text: str) -> tuple[str, float]:
-    """Hold the end of *run* against the rules: "accepted" or the first message, and its time in those of a plain file."""
+    """Hold the end of *run* against the rules: "accepted" or the first message, and its time by a plain file's."""
     plain = plain_seconds()
     start = time.process_time()
     with no_hang():
