@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .backends.llvm.pool import set_threads
     from .compiler.arguments import ArgumentError
-    from .compiler.automatic import cpu_schedule, gpu_schedule
-    from .compiler.compile import CompiledKernel, compile
+    from .compiler.automatic import gpu_schedule
+    from .compiler.automatic_cpu import cpu_schedule
+    from .compiler.compile import compile
+    from .compiler.compiled import CompiledKernel
     from .compiler.ir.errors import TilewrightError
     from .compiler.kernel import Kernel, load, parse
     from .compiler.measuring import measured
@@ -34,7 +36,7 @@ _HOME = {
     "parse": "compiler.kernel",
     "Schedule": "compiler.schedule",
     "Kernel": "compiler.kernel",
-    "cpu_schedule": "compiler.automatic",
+    "cpu_schedule": "compiler.automatic_cpu",
     "gpu_schedule": "compiler.automatic",
     "rank": "compiler.ranking",
     "measured": "compiler.measuring",
@@ -42,7 +44,7 @@ _HOME = {
     "CpuSizes": "passes.cpu_products",
     "Sizes": "passes.recipe",
     "compile": "compiler.compile",
-    "CompiledKernel": "compiler.compile",
+    "CompiledKernel": "compiler.compiled",
     "ArgumentError": "compiler.arguments",
     "TilewrightError": "compiler.ir.errors",
     "SourceError": "frontend.diagnostic",

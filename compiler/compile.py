@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import islpy as isl
 
 from ..backends.llvm.emit import emit_llvm
-from ..backends.llvm.quick import Quick
 from ..backends.llvm.target import host
-from ..backends.load import load_function
 from ..backends.numpy.nest import emit_nest
 from ..backends.numpy.tiles import emit_tiles
-from ..backends.triton.ahead import capacities
-from ..backends.triton.emit import emit_triton
 from ..passes.dependence import OPERATIONS
 from ..passes.refusal import IllegalTransformError, Refusal
-from ..passes.verify import Certificate, verify
-from .arguments import bind
-from .automatic import cpu_schedule, gpu_schedule
+from ..passes.verify import verify
+from . import kept
+from .automatic_cpu import cpu_schedule
+from .compiled import CompiledKernel
 from .ir.affine import UndecidedError, budget
-from .ir.expr import Index, Read, Reduce, postorder
-from .ir.quasiaffine import Comparison
-from .kernel import Kernel, call_with
 from .schedule import Schedule
-from .tensors import as_torch_op, caller
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
 
     from ..backends.llvm.call import Code
-    from ..backends.triton.ahead import Capacity
-    from ..backends.triton.launch import Launch
-    from .arguments import Array
-    from .ir.quasiaffine import Formula
+    from ..backends.llvm.target import Processor
+    from ..passes.verify import Certificate
+    from .kernel import Kernel
     from .step import Step
 
 
@@ -45,200 +34,13 @@ T = TypeVar("T")
 TARGETS = ("llvm", "numpy", "tiles", "triton")
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledKernel:
-    """A kernel compiled for a target.
-
-    *source*: the emitted text; *trace*: the steps of its schedule; *certificate*: what the final check proved of them
-    (None for the definition itself).
-    """
-
-    kernel: Kernel
-    target: str
-    source: str = field(repr=False)
-    trace: tuple[Step, ...] = ()
-    certificate: Certificate | None = None
-    # Permissions that the target's own operations lean on, beside those of the schedule.
-    leans: tuple[str, ...] = ()
-    # The kernels of a Triton module, in the order in which they run.
-    launches: tuple[Launch, ...] = ()
-    # For llvm, what runs.
-    code: Code | None = field(default=None, repr=False)
-
-    @cached_property
-    def _function(self) -> Callable[..., Any]:
-        return load_function(self.source, self.kernel.name)
-
-    @cached_property
-    def _caller(self) -> Callable[..., Any]:
-        return caller(self.kernel.program, self._function)
-
-    @property
-    def numerics(self) -> tuple[str, ...]:
-        """What is computed otherwise than the kernel says, a line for each, with the permission; none: it is strict."""
-        if self.certificate is None:
-            return ()
-        lines = [f"{d.permission or 'no permission needed'}: {d.text}" for d in self.certificate.differences]
-        texts = {"finite": "0 times a value that the definition does not use", "contract": "products are not rounded"}
-        texts |= {p: "functions of the hardware" for p in self.leans if p.startswith("approx")}
-        own = [f"{p}: {texts.get(p, 'a matrix product')}" for p in self.leans]
-        moved = ["reassociate: the updates of a sum run in another order"] if self.certificate.reordered else []
-        return (*lines, *moved, *own)
-
-    @property
-    def permissions(self) -> frozenset[str]:
-        """The permissions that are used."""
-        return frozenset((*(self.certificate.permissions if self.certificate else ()), *self.leans))
-
-    @property
-    def assembly(self) -> str:
-        """The processor's instructions, for the target llvm.
-
-        Raises:
-            ValueError: the target is another one.
-        """
-        if self.code is None:
-            raise ValueError(f"the target {self.target} has no instructions of a processor")
-        return self.code.assembly
-
-    def prepare(self) -> None:
-        """Make the machine code now, and not at the first call; for other targets nothing."""
-        if self.code is not None:
-            self.code.prepare()
-
-    def capacity(self, arch: int = 90, *, aligned: bool = True) -> tuple[Capacity, ...]:
-        """What each Triton kernel takes of a multiprocessor, compiled ahead of time (no GPU is needed).
-
-        *arch*: 80 for sm_80, 90 for sm_90. *aligned*: tensors and sizes are divisible by 16.
-
-        Raises:
-            ValueError: the target is not triton.
-            ImportError: there is no Triton.
-            RuntimeError: Triton does not compile a kernel for that architecture.
-        """
-        if self.target != "triton":
-            raise ValueError(f"the target {self.target} compiles no kernels for a GPU")
-        return capacities(self.source, self.kernel.name, self.launches, arch, aligned)
-
-    def certified(self, arch: int = 90, *, aligned: bool = True) -> Certificate | None:
-        """The certificate, with what each Triton kernel takes of a multiprocessor of an architecture.
-
-        Raises:
-            ValueError, ImportError, RuntimeError: as `capacity`.
-        """
-        facts = tuple(map(str, self.capacity(arch, aligned=aligned)))
-        return replace(self.certificate, capacity=facts) if self.certificate is not None else None
-
-    def as_torch_op(self, name: str) -> Any:
-        """The kernel as an operation of torch, by a name such as `mine::softmax`, for use inside torch.compile.
-
-        Raises:
-            ValueError: the target is not triton, or the name has not the form namespace::name.
-            ImportError: there is no torch.
-        """
-        if self.target != "triton":
-            raise ValueError(f"the target {self.target} takes no torch tensors")
-        return as_torch_op(self.kernel.program, self._function, name)
-
-    def error_bound(self, /, *args: Any, **keywords: Any) -> Array | tuple[Array, ...]:
-        """For these inputs a bound on how far each element of the outputs may lie from the defined one, as f64.
-
-        0 everywhere for what uses no permission. The bound supposes that what is granted is used wherever it can be.
-
-        Raises:
-            ArgumentError: the arguments do not fit.
-        """
-        from ..passes.error_bound import error_bounds
-
-        program = self.kernel.program
-        bound = bind(program, args, keywords)
-        found = error_bounds(program, bound.arrays, bound.sizes, bound.scalars, self.permissions)
-        results = tuple(found[name] for name in program.outputs)
-        return results[0] if len(results) == 1 else results
-
-    def prove(self, property: str, size: str) -> bool:
-        """Whether a property holds, for all arguments: `prove("batch_invariant", "M")`: no bit of a row depends on M.
-
-        It does if M occurs in the ranges of elements, and in nothing that an element's value is computed from, and if
-        no sum's order is left to the loops, which may differ from size to size. False: it may depend on it.
-
-        Raises:
-            ValueError: there is no such property or size.
-        """
-        program = self.kernel.program
-        if property != "batch_invariant":
-            raise ValueError(f"there is no property {property!r}; there is 'batch_invariant'")
-        if size not in program.sizes:
-            raise ValueError(f"there is no size {size!r}; the sizes are {', '.join(program.sizes)}")
-        if any(size in names and len(names) > 1 for names in names_of_conditions(program.context)):
-            return False  # tied to another size, which may count
-        if self.leans or (self.certificate is not None and self.certificate.reordered):
-            return False
-        several = Counter(stage.tensor for stage in program.stages)
-        for stage in program.stages:
-            # Which of several equations defines an element may hang on the size.
-            ends = {n for r in stage.ranges for n in r.names()} | {n for a in stage.lefts for n in a.names()}
-            if several[stage.tensor] > 1 and size in ends:
-                return False
-            for node in postorder(stage.value):
-                # What is read beyond an edge hangs on where that is.
-                edges = program.tensors[node.tensor].extents if isinstance(node, Read) and node.fill is not None else ()
-                names = {n for e in edges for end in (*e.lower, *e.upper) for n in end.names()}
-                if size in names or (isinstance(node, Index) and size in node.affine.names()):
-                    return False
-                if isinstance(node, Reduce) and any(size in found.names() for found in node.ranges):
-                    return False
-        return True
-
-    def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
-        """Compute the outputs; arguments and errors are those of the kernel itself.
-
-        For the target triton they are torch tensors on one GPU; *out* may be tensors to write to.
-        """
-        call = self.function
-        if keywords:
-            return call(*args, out=out, **keywords)
-        return call(*args) if out is None else call(*args, out=out)
-
-    @cached_property
-    def function(self) -> Callable[..., Any]:
-        """The same call without what it costs to go through this object: for loops where a tenth of a microsecond
-        counts."""
-        if self.code is not None:
-            return self._quick.function
-        program = self.kernel.program
-        call = self._caller if self.target == "triton" else lambda a, k, o: call_with(program, self._function, a, k, o)
-        return lambda *args, out=None, **keywords: call(args, keywords, out)
-
-    @cached_property
-    def _quick(self) -> Quick:
-        assert self.code is not None
-        return Quick(self.code, self._by_machine)
-
-    def _by_machine(self, /, *args: Any, out: Any = None, **keywords: Any) -> Array | tuple[Array, ...]:
-        assert self.code is not None
-        bound = bind(self.kernel.program, args, keywords, out)
-        found = self.code.run(bound.arrays, bound.sizes, bound.scalars, bound.out)
-        if found is None:
-            # The definition says which position it was.
-            return self.kernel(*args, out=out, **keywords)
-        if not keywords:
-            self._quick.learn(args, bound.sizes)
-        results = tuple(found[name] for name in self.kernel.program.outputs)
-        return results[0] if len(results) == 1 else results
-
-
-def names_of_conditions(formula: Formula) -> Iterator[set[str]]:
-    """The names in each comparison of a condition."""
-    if isinstance(formula, Comparison):
-        yield {*formula.left.names(), *formula.right.names()}
-        return
-    for part in formula.parts:
-        yield from names_of_conditions(part)
-
-
 def compile(
-    kernel: Kernel, schedule: Schedule | None = None, target: str = "llvm", *, warps: int | None = None
+    kernel: Kernel,
+    schedule: Schedule | None = None,
+    target: str = "llvm",
+    *,
+    at: Mapping[str, int] | None = None,
+    warps: int | None = None,
 ) -> CompiledKernel:
     """Compile a kernel, in the order of a schedule (None: that of `cpu_schedule` or `gpu_schedule`; for numpy the
     definition, vectorised).
@@ -246,61 +48,108 @@ def compile(
     *target*: llvm, machine code for this processor; numpy, loop by loop; tiles, NumPy too, with each statement under
     block loops as one operation on a small array: what a GPU is given, to be read and run anywhere; or triton, that for
     a GPU, as a function of torch tensors.
+    *at*: sizes that a schedule nobody gave is chosen for; what comes out runs at any.
     *warps*: how many a program of a Triton kernel has, a power of two up to 32 (None: by its largest tile).
 
     Raises:
         IllegalTransformError: the target cannot say this kernel (rule target), or the final check or that of the tiles
             failed: a schedule that was built step by step does not come to that.
-        ValueError: the schedule is of another kernel, or there is no such target or number of warps.
+        ValueError: the schedule is of another kernel, sizes are given beside it, or there is no such target or number
+            of warps.
+        KeyError: a size that a schedule is chosen by is not in *at*.
     """
     if target not in TARGETS:
         raise ValueError(f"there is no target {target!r}; there are {', '.join(map(repr, TARGETS))}")
     if warps is not None and (target != "triton" or warps not in (1, 2, 4, 8, 16, 32)):
         raise ValueError("warps is a power of two from 1 to 32, and for the target 'triton' only")
+    if at is not None and (schedule is not None or target in ("numpy", "tiles")):
+        raise ValueError("at chooses a schedule for the targets 'llvm' and 'triton': give one of both")
     if schedule is None and target == "numpy":
         return CompiledKernel(kernel, target, kernel.numpy_source)
+    if schedule is not None and schedule.kernel is not kernel:
+        raise ValueError(f"the schedule is of {schedule.kernel.name}, not of this {kernel.name}")
     if schedule is None and target == "triton":
-        schedule = gpu_schedule(kernel)
-    if schedule is None and target == "llvm":
-        try:
-            return compile(kernel, cpu_schedule(kernel), target)
-        except IllegalTransformError as error:
-            if error.refusal.rule != "unknown":
-                raise
-            # What is too much for isl in tiles it may well work out in the order of the definition.
-            schedule = Schedule(kernel)
+        # What it takes to choose tiles by costs is loaded for a GPU alone.
+        from .automatic import gpu_schedule
+
+        schedule = gpu_schedule(kernel, at=at)
+    if target == "llvm":
+        return _machine_code(kernel, schedule, at)
     if schedule is None:
         raise ValueError("tiles are what the block loops of a schedule make: give one")
-    if schedule.kernel is not kernel:
-        raise ValueError(f"the schedule is of {schedule.kernel.name}, not of this {kernel.name}")
-    for statement in kernel.program.statements:
-        if target in ("numpy", "llvm") and statement.folds:
-            message = f"{statement.name} is the sum of a matrix unit, and loops add one element at a time"
-            hint = "compile it for the target 'numpy' without a schedule, or for 'tiles' with one"
-            raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span, hint))
-    certificate = verify(schedule.state.program, schedule.state.tree, kernel.program)
-    program, tree, trace = schedule.state.program, schedule.state.tree, schedule.trace
-    heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""
-
-    def emitted(emit: Callable[..., T], *more: Any) -> T:
-        try:
-            with budget(OPERATIONS):
-                return emit(program, tree, heading, *more)
-        except (UndecidedError, isl.Error):
-            text = "isl did not work out the bounds of the loops within its budget"
-            raise IllegalTransformError(Refusal("unknown", f"compile {target}", text, kernel=kernel.name)) from None
-
     if target == "numpy":
-        return CompiledKernel(kernel, target, emitted(emit_nest), trace, certificate)
-    if target == "llvm":
-        code = emitted(emit_llvm, host())
-        return CompiledKernel(kernel, target, code.source, trace, certificate, code=code)
-    tiles = emitted(emit_tiles)
+        _require_loops(kernel, target)
+    certificate, trace = _proved(schedule), schedule.trace
+    if target == "numpy":
+        return CompiledKernel(kernel, target, _emitted(schedule, target, emit_nest), trace, certificate)
+    tiles = _emitted(schedule, target, emit_tiles)
     in_tiles = CompiledKernel(kernel, "tiles", tiles.source, trace, certificate, tiles.leans)
     if target == "tiles":
         check_tiles(in_tiles, schedule, tiles.operations)
         return in_tiles
-    module = emitted(emit_triton, warps)
+    from ..backends.triton.emit import emit_triton
+
+    module = _emitted(schedule, target, emit_triton, warps)
     # What a GPU is given are the same tiles, so that their check is its check.
     check_tiles(in_tiles, schedule, tiles.operations)
     return CompiledKernel(kernel, target, module.source, trace, certificate, module.leans, module.launches)
+
+
+def _machine_code(kernel: Kernel, schedule: Schedule | None, at: Mapping[str, int] | None) -> CompiledKernel:
+    """The kernel as machine code of this processor, from the cache if it was compiled before."""
+    processor = host()
+    file = kept.file_of(kernel, schedule.trace if schedule is not None else None, at, processor)
+    known = kept.found(file, kernel, processor)
+    if known is None:
+        _require_loops(kernel, "llvm")
+        if schedule is None:
+            try:
+                known = _fresh(cpu_schedule(kernel, at=at), processor)
+            except IllegalTransformError as error:
+                if error.refusal.rule != "unknown":
+                    raise
+                # What is too much for isl in tiles it may well work out in the order of the definition.
+                schedule = Schedule(kernel)
+        if known is None:
+            assert schedule is not None
+            known = _fresh(schedule, processor)
+        kept.keep(file, kernel, *known)
+    trace, certificate, code = known
+    return CompiledKernel(kernel, "llvm", code.source, trace, certificate, code=code)
+
+
+def _fresh(schedule: Schedule, processor: Processor) -> tuple[tuple[Step, ...], Certificate, Code]:
+    """The steps of a schedule, what is proved of it, and its code."""
+    certificate = _proved(schedule)
+    return tuple(schedule.trace), certificate, _emitted(schedule, "llvm", emit_llvm, processor)
+
+
+def _proved(schedule: Schedule) -> Certificate:
+    """What the final check proves of a schedule."""
+    return verify(schedule.state.program, schedule.state.tree, schedule.kernel.program)
+
+
+def _emitted(schedule: Schedule, target: str, emit: Callable[..., T], *more: Any) -> T:
+    """What a back end makes of a schedule.
+
+    Raises:
+        IllegalTransformError: it is too much for isl (rule unknown), or the target cannot say it.
+    """
+    trace = schedule.trace
+    heading = "\n".join(["The schedule:", *(f"    {step}" for step in trace)]) if trace else ""
+    try:
+        with budget(OPERATIONS):
+            return emit(schedule.state.program, schedule.state.tree, heading, *more)
+    except (UndecidedError, isl.Error):
+        text = "isl did not work out the bounds of the loops within its budget"
+        refusal = Refusal("unknown", f"compile {target}", text, kernel=schedule.kernel.name)
+        raise IllegalTransformError(refusal) from None
+
+
+def _require_loops(kernel: Kernel, target: str) -> None:
+    """Refuse a kernel that loops cannot say: the sum of a matrix unit."""
+    for statement in kernel.program.statements:
+        if statement.folds:
+            message = f"{statement.name} is the sum of a matrix unit, and loops add one element at a time"
+            hint = "compile it for the target 'numpy' without a schedule, or for 'tiles' with one"
+            raise IllegalTransformError(Refusal("target", f"compile {target}", message, statement.span, hint))

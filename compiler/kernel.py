@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
 class Kernel:
     """A checked kernel. Calling it runs its definition, through the NumPy reference.
 
-    *warnings* are about its source.
+    *warnings* are about its source; *origin* is a hash of that.
     """
 
     program: Program = field(repr=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), repr=False)
+    origin: str = field(default="", repr=False)
 
     @property
     def name(self) -> str:
@@ -132,7 +134,8 @@ def parse(text: str, name: str = "inline.tx") -> dict[str, Kernel]:
     Raises:
         SourceError: the text is no program.
     """
-    return {n: Kernel(c.program, c.warnings) for n, c in check_source(Source(name, text)).items()}
+    origin = hashlib.sha256(repr((name, text)).encode(errors="surrogatepass")).hexdigest()
+    return {n: Kernel(c.program, c.warnings, origin) for n, c in check_source(Source(name, text)).items()}
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Kernel]:

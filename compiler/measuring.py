@@ -18,7 +18,7 @@ from .tile_check import check_tiles, each
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .compile import CompiledKernel
+    from .compiled import CompiledKernel
     from .ranking import Ranked
     from .schedule import Schedule
     from .tile_check import Compared

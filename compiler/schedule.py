@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from ..passes.show import coloured, schedule_text
 from ..passes.state import State, initial, shape
 from .ir.affine import UndecidedError, budget
 from .ir.tree import leaves, loops
-from .step import Argument, Step, alternatives, apply, limited, steps_of
+from .step import Argument, Step, alternatives, apply, limited, steps_of, trace_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,7 +115,7 @@ class Schedule:
 
     def to_json(self) -> str:
         """The trace as JSON; `Schedule.replay` takes it."""
-        return json.dumps([[s.name, list(s.arguments)] for s in self._trace])
+        return trace_json(self._trace)
 
     @classmethod
     def replay(cls, kernel: Kernel, trace: str | Sequence[Step]) -> Schedule:

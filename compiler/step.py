@@ -100,6 +100,11 @@ def _wider(fold: Any, more: int) -> tuple[tuple[int, int], ...]:
     return tuple((int(dimension), int(count) + more) for dimension, count in fold)
 
 
+def trace_json(trace: Sequence[Step]) -> str:
+    """A trace as JSON, which `steps_of` reads."""
+    return json.dumps([[s.name, list(s.arguments)] for s in trace])
+
+
 def steps_of(text: str) -> list[Step]:
     """The steps that a trace's JSON lists.
 

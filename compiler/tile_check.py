@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from .arguments import Array
-    from .compile import CompiledKernel
+    from .compiled import CompiledKernel
     from .ir.program import Program
     from .schedule import Schedule
 

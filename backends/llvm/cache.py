@@ -1,9 +1,9 @@
-"""Object files that were compiled before, on disk: by a hash of all that they depend on.
+"""What was compiled before, on disk: by a hash of all that it depends on.
 
 The text of a module says all of a program, a schedule and what Tilewright makes of them, so that its hash stands for
-these. A file is written under a name of its own and then renamed: whoever reads sees all of it or none. It begins with
-a hash of what follows: a damaged one is seen, said, and made anew. Beyond LIMIT bytes the files go that were not used
-for the longest time. The variable TILEWRIGHT_CACHE names another folder, or is `off`.
+these in the name of its object file. A file is written under a name of its own and then renamed: whoever reads sees all
+of it or none. It begins with a hash of what follows: a damaged one is seen, said, and made anew. Beyond LIMIT bytes the
+files go that were not used for the longest time. The variable TILEWRIGHT_CACHE names another folder, or is `off`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FOLDER = "TILEWRIGHT_CACHE"
 LIMIT = 256 << 20
 MARK = b"tilewright object 1\n"
+# Of object files, and of what whole compilations came to.
+SUFFIXES = (".o", ".kernel")
 
 
 def folder() -> Path | None:
@@ -50,18 +52,19 @@ def key(source: str, processor: Processor, level: int) -> str:
 
 def kept(name: str, make: Callable[[], bytes]) -> bytes:
     """The object of that name from the cache, or a new one, which is then there."""
-    place = folder()
-    if place is None:
-        return make()
-    path = place / f"{name}.o"
-    found = _read(path)
+    found = read(f"{name}.o")
     if found is None:
         found = make()
-        _write(path, found)
+        write(f"{name}.o", found)
     return found
 
 
-def _read(path: Path) -> bytes | None:
+def read(file: str) -> bytes | None:
+    """What a file of the cache holds; None if it is not there, or damaged."""
+    place = folder()
+    if place is None:
+        return None
+    path = place / file
     try:
         data = path.read_bytes()
         os.utime(path)
@@ -75,14 +78,18 @@ def _read(path: Path) -> bytes | None:
     return None
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Put an object into the cache; where that cannot be done, it is compiled again next time."""
+def write(file: str, content: bytes) -> None:
+    """Put a file into the cache; where that cannot be done, what it holds is made again next time."""
+    place = folder()
+    if place is None:
+        return
+    path = place / file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new")
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(MARK + hashlib.sha256(content).digest() + content)
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(MARK + hashlib.sha256(content).digest() + content)
             os.replace(name, path)
         except OSError:
             with contextlib.suppress(OSError):
@@ -100,7 +107,7 @@ def objects() -> Iterator[tuple[Path, os.stat_result]]:
         return
     with contextlib.suppress(OSError):
         for entry in sorted(place.iterdir()):
-            if entry.suffix == ".o" or entry.name.startswith(".new"):
+            if entry.suffix in SUFFIXES or entry.name.startswith(".new"):
                 with contextlib.suppress(OSError):
                     yield entry, entry.stat()
 

@@ -37,10 +37,12 @@ class Code:
     processor: Processor
     # Whether data may give a position outside a tensor.
     fails: bool = False
+    # The name of its object file in the cache, if it is known.
+    name: str = ""
 
     @cached_property
     def _linked(self) -> Linked:
-        return Linked(object_of(self.source, self.processor))
+        return Linked(object_of(self.source, self.processor, self.name))
 
     @property
     def address(self) -> int:

@@ -65,14 +65,19 @@ def assembly(source: str, processor: Processor) -> str:
     return generator.emit_assembly(module)
 
 
-def object_of(source: str, processor: Processor) -> bytes:
-    """The text as an object file, from the cache if it was compiled before."""
+def object_name(source: str, processor: Processor) -> str:
+    """The name of a text's object file in the cache."""
+    return key(source, processor, LEVEL)
+
+
+def object_of(source: str, processor: Processor, name: str = "") -> bytes:
+    """The text as an object file, from the cache if it was compiled before. *name*: its name there, if it is known."""
 
     def compiled() -> bytes:
         module, generator = optimised(source, processor)
         return generator.emit_object(module)
 
-    return kept(key(source, processor, LEVEL), compiled)
+    return kept(name or object_name(source, processor), compiled)
 
 
 class Linked:

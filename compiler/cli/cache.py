@@ -1,4 +1,4 @@
-"""txc cache: the object files that were compiled before."""
+"""txc cache: what was compiled before."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..arguments import Array, Number
-    from ..compile import CompiledKernel
+    from ..compiled import CompiledKernel
     from ..ir.program import Program, Tensor
     from ..kernel import Kernel
 

@@ -86,9 +86,8 @@ def test_records(tmp_path: Path) -> None:
     (tmp_path / "k.tx").write_text(KERNEL)
     folder = tmp_path / "schedules"
     folder.mkdir()
-    (folder / "rows.py").write_text(
-        "def schedule(s):\n    j, lanes = s.split('Y.j', 32)\n    s.block(lanes)\n    s.parallel('Y.i'), s.parallel(j)\n"
-    )
+    steps = ["j, lanes = s.split('Y.j', 32)", "s.block(lanes)", "s.parallel('Y.i')", "s.parallel(j)"]
+    (folder / "rows.py").write_text("\n    ".join(["def schedule(s):", *steps]) + "\n")
     (folder / "wrong.py").write_text("def schedule(s):\n    s.fuse('Y.j', 'Y.i')\n")
     command = ["rank", str(tmp_path / "k.tx"), "--schedules", str(folder), "--size", "M=64", "--size", "N=96"]
     done = CliRunner().invoke(cli, [*command, "--json", "--measure", "llvm"])
