@@ -316,13 +316,13 @@ class Schedule:
         """Compute a stage inside a loop of what it reads."""
         self._take(Step("reverse_compute_at", (str(stage), str(loop))))
 
-    def cache_read(self, tensor: str, loop: str, layout: str | None = None, space: str = "") -> str:
+    def cache_read(self, tensor: str, loop: str, layout: str | None = None, space: str = "", pad: bool = False) -> str:
         """Copy what an iteration of a loop reads of a tensor into a buffer; returns the name of the copy.
 
         *layout*: where elements lie in it, as `(k, n) -> (n // 8, k, n % 8)`; *space*: a memory, for targets that
-        have several.
+        have several; *pad*: the copy holds what padded reads find beyond the edges, so that they need no test.
         """
-        return self._take(Step("cache_read", _trimmed(str(tensor), str(loop), layout, space)))
+        return self._take(Step("cache_read", _trimmed(str(tensor), str(loop), layout, space, pad)))
 
     def cache_write(self, stage: str | StageHandle, loop: str, layout: str | None = None, space: str = "") -> str:
         """Compute an equation into a buffer private to a loop's iteration; returns the equation that copies it out."""

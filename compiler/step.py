@@ -184,8 +184,11 @@ def _split(
     return apart, (outer, inner)
 
 
-def _cache_read(state: State, tensor: str, loop: str, layout: str | None = None, space: str = "") -> tuple[State, str]:
-    return cache.cache_read(state, tensor, loop, storing.storage_of(f"cache_read({tensor}, {loop})", space, layout))
+def _cache_read(
+    state: State, tensor: str, loop: str, layout: str | None = None, space: str = "", pad: bool = False
+) -> tuple[State, str]:
+    storage = storing.storage_of(f"cache_read({tensor}, {loop})", space, layout)
+    return cache.cache_read(state, tensor, loop, storage, pad=bool(pad))
 
 
 def _cache_write(state: State, stage: str, loop: str, layout: str | None = None, space: str = "") -> tuple[State, str]:

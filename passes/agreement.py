@@ -10,7 +10,21 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.affine import make_set
-from ..compiler.ir.expr import Allow, Binary, Call, Cast, Const, Expr, Index, Read, Reduce, Unary, children
+from ..compiler.ir.expr import (
+    Allow,
+    Binary,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Reduce,
+    Unary,
+    children,
+    same_fill,
+    same_number,
+)
 from ..compiler.ir.quasiaffine import TRUE, Affine, Comparison, Formula, conjunction, substituted
 from ..compiler.ir.trampoline import Deep, run
 
@@ -43,7 +57,8 @@ class Agreement:
     """A walk over two programs.
 
     *source*: a copied tensor of the rewritten program -> what it is a copy of. *standing*: a tensor of the kernel ->
-    the tensor that holds its values in the rewritten program; *lost*: the kernel's equations that this has not.
+    the tensor that holds its values in the rewritten program; *lost*: the kernel's equations that this has not;
+    *fills*: what copies have beyond the edges of what they are copies of.
     """
 
     original: Program
@@ -51,6 +66,7 @@ class Agreement:
     source: Mapping[str, str]
     standing: Mapping[str, str]
     lost: Mapping[str, Stage]
+    fills: Mapping[str, Expr | None]
     found: list[Difference] = field(default_factory=list[Difference])
 
     def same(self, stage: Stage, own: Stage) -> bool:
@@ -135,15 +151,29 @@ class Agreement:
         """Two reads of one element, the first of which matters wherever the second does."""
         if self.canonical(a.tensor) != self.standing.get(b.tensor, b.tensor) or a.dtype != b.dtype:
             return False
-        if (a.fill is None) != (b.fill is None) or len(a.subscripts) != len(b.subscripts):
+        if len(a.subscripts) != len(b.subscripts) or not self._filled_alike(a, b):
             return False
         guard = conjunction(place.guard, substituted(b.guard, place.names))
         if not self._implied(guard, a.guard):
             return False
-        for x, y in zip(children(a), children(b), strict=True):
+        fills = ((a.fill, b.fill),) if a.fill is not None and b.fill is not None else ()
+        for x, y in (*zip(a.subscripts, b.subscripts, strict=True), *fills):
             if not (yield self._same(x, y, place, stage)):
                 return False
         return True
+
+    def _filled_alike(self, a: Read, b: Read) -> bool:
+        """Whether a read finds beyond the edges what the kernel's finds, itself or in what it is a copy of; where the
+        kernel's is none of a position beyond an edge, it does not matter what is there."""
+        fills: list[Expr] = []
+        tensor = a.tensor
+        while tensor in self.source and len(fills) < len(self.source):
+            fill = self.fills.get(tensor)
+            fills += [fill] if fill is not None else []
+            tensor = self.source[tensor]
+        if b.fill is None:
+            return a.fill is None
+        return (a.fill is not None or bool(fills)) and all(same_fill(f, b.fill) for f in fills)
 
     def _implied(self, guard: Formula, wanted: Formula) -> bool:
         """Whether one condition holds wherever the other does."""
@@ -285,7 +315,7 @@ def _exact(wide: DType, narrow: DType) -> bool:
 def _alike(a: Expr, b: Expr) -> bool:
     """Whether two nodes of one kind do the same with their operands."""
     if isinstance(a, Const) and isinstance(b, Const):
-        return a.dtype == b.dtype and repr(a.value) == repr(b.value)
+        return same_number(a, b)
     skipped = {"span", "subscripts", "fill", "operand", "left", "right", "operands", "condition", "then", "other"}
     skipped |= {"arguments", "body", "prefix"}
     return all(_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name not in skipped)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.expr import Index, Read, postorder
+from ..compiler.ir.expr import Index, Read, Reduce, postorder, same_fill
+from ..compiler.ir.hulls import hull, joined
 from ..compiler.ir.nest import definition_tree
 from ..compiler.ir.program import Stage, stages_of
 from ..compiler.ir.storage import PLAIN, Storage
@@ -20,10 +21,13 @@ from .store import laid_out
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..compiler.ir.program import Program, Tensor
+    from ..compiler.ir.expr import Expr
+    from ..compiler.ir.program import Extent, Program, Tensor
 
 
-def cache_read(state: State, tensor: str, loop: str, storage: Storage = PLAIN) -> tuple[State, str]:
+def cache_read(
+    state: State, tensor: str, loop: str, storage: Storage = PLAIN, *, pad: bool = False
+) -> tuple[State, str]:
     """Copy what a loop's iteration reads of a tensor into a buffer, and read it there.
 
     Rewrite::
@@ -32,11 +36,16 @@ def cache_read(state: State, tensor: str, loop: str, storage: Storage = PLAIN) -
             ->   for io: for i, k: X_cache[i, k] = X[i, k]; for ii: .. X_cache[16*io + ii, k] ..
 
     The copy is an equation of its own, whose loops can be scheduled; every equation that reads the tensor inside the
-    loop reads the copy. Returns the state and the name of the copy.
+    loop reads the copy. With *pad* the copy has the elements beyond the edges too that padded reads ask for, each of
+    the value that they are to have, and reading it needs no test::
+
+        .. X[i + r - 1] else 0 ..   ->   X_cache[i] = X[i] else 0  for i in -1..N + 1;  .. X_cache[i + r - 1] ..
+
+    Returns the state and the name of the copy.
 
     Raises:
-        IllegalTransformError: no such tensor or loop, nothing inside reads it, or an equation reads it outside too
-            (rule shape).
+        IllegalTransformError: no such tensor or loop, nothing inside reads it, or an equation reads it outside too; or
+            with *pad*, no read is padded, or they are not all padded with one number (rule shape).
     """
     step = f"cache_read({tensor}, {loop})"
     program = state.program
@@ -53,11 +62,17 @@ def cache_read(state: State, tensor: str, loop: str, storage: Storage = PLAIN) -
             step, f"{tensor} is computed in one recurrence with {readers[0]}", "a recurrence reads its own storage"
         )
     name = fresh(f"{tensor}_cache", taken_names(program))
-    copy = copy_of(found, name, _indices(program, tensor, readers), tensor)
+    fill = None
+    _require_box(found, step)
+    if pad:
+        fill = _fill(program, tensor, readers, step)
+        found = replace(found, extents=_asked(program, tensor, readers))
+    copy = copy_of(found, name, _indices(program, tensor, readers), tensor, fill)
     _require_box(found, step)
     order = beside(program.order, name, at)
     stages = [
-        replace(s, value=redirected(s.value, tensor, name)) if s.name in readers else s for s in in_order(program)
+        replace(s, value=redirected(s.value, tensor, name, padded=pad)) if s.name in readers else s
+        for s in in_order(program)
     ]
     first = next(i for i, s in enumerate(stages) if s.name in stages_of((program.order[at],)))
     tensors = {**program.tensors, name: replace(found, name=name, role="intermediate", values=())}
@@ -133,6 +148,33 @@ def _require_box(tensor: Tensor, step: str) -> None:
     if any(not e.meet and (len(e.lower) > 1 or len(e.upper) > 1) for e in tensor.extents):
         text = f"the shape of {tensor.name} is the hull of several equations: not every element of it exists"
         raise shape(step, text, "declare its shape")
+
+
+def _fill(program: Program, tensor: str, readers: Sequence[str], step: str) -> Expr:
+    """The number that all padded reads of a tensor are to have beyond its edges."""
+    reads = [read for name in readers for read in _reads(program.stage(name), tensor)]
+    fills = [read.fill for read in reads if read.fill is not None]
+    if not fills:
+        raise shape(step, f"no read of {tensor} is padded", "leave pad out")
+    first = fills[0]
+    if any(read.gathers for read in reads):
+        raise shape(step, f"data say where {tensor} is read", "leave pad out: reads test where they are")
+    if not all(same_fill(fill, first) for fill in fills):
+        text = f"reads of {tensor} are not all padded with one number"
+        raise shape(step, text, "leave pad out: reads test where they are")
+    return first
+
+
+def _asked(program: Program, tensor: str, readers: Sequence[str]) -> tuple[Extent, ...]:
+    """The box of all positions at which a tensor is read, its own or not."""
+    boxes: list[tuple[Extent, ...]] = []
+    for name in readers:
+        stage = program.stage(name)
+        inner = [r for node in postorder(stage.value) if isinstance(node, Reduce) for r in node.ranges]
+        for read in _reads(stage, tensor):
+            places = tuple(s.affine for s in read.subscripts if isinstance(s, Index))
+            boxes.append(hull((*stage.ranges, *inner), places, program))
+    return tuple(joined(column, program) for column in zip(*boxes, strict=True))
 
 
 def _of(program: Program, leaf: Leaf) -> str:

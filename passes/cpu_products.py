@@ -161,7 +161,8 @@ def tiled(steps: Steps, group: Group, one: Product, sizes: CpuSizes) -> None:
                 steps.unroll(loop)
     attempt(steps, steps.contract, one.stage)
     attempt(steps, _packed_columns, steps, one, width, sizes)
-    attempt(steps, _packed_rows, steps, one, panel, node.ranges[-1].index, sizes)
+    packed = _packed_rows if _place(program, one.left, one.row) is not None else _packed_windows
+    attempt(steps, packed, steps, one, panel, node.ranges[-1].index, sizes)
     steps.parallel((*batch, *others, panel)[0])
 
 
@@ -213,12 +214,34 @@ def _packed_rows(steps: Steps, one: Product, loop: str, summed: str, sizes: CpuS
     steps.vectorize(ti)
 
 
+def _packed_windows(steps: Steps, one: Product, loop: str, summed: str, sizes: CpuSizes) -> None:
+    """A copy of a factor whose rows overlap, as the windows of a convolution do: some terms of the sum beside each
+    other, so that the rows of a tile lie apart by a number, and with what is read beyond the edges."""
+    program = steps.state.program
+    term = _place(program, one.left, summed)
+    found = [r for stage in program.stages for r in reads(stage.value) if r.tensor == one.left]
+    subscripts = found[0].subscripts if len(found) == 1 else ()
+    moving = [d for d, s in enumerate(subscripts) if isinstance(s, Index) and one.row in s.affine.names()]
+    if term is None or len(moving) != 1 or moving[0] == term:
+        return
+    names = [f"d{n}" for n in range(len(subscripts))]
+    rest = [n for d, n in enumerate(names) if d not in (term, moving[0])]
+    layout = [*rest, f"{names[term]} // {sizes.depth}", names[moving[0]], f"{names[term]} % {sizes.depth}"]
+    padded = found[0].fill is not None
+    copy = steps.cache_read(one.left, loop, layout=f"({', '.join(names)}) -> ({', '.join(layout)})", pad=padded)
+    loops = list(steps[copy].loops)[-len(names) :]
+    to, ti = steps.split(loops[term], sizes.depth)
+    steps.reorder(*(n for d, n in enumerate(loops) if d not in (term, moving[0])), to, loops[moving[0]], ti)
+    steps.vectorize(ti)
+
+
 def _place(program: Program, tensor: str, index: str) -> int | None:
-    """In which dimension of a tensor an index stands, alone, in every read of it."""
+    """In which dimension of a tensor an index stands, alone, in every read of it, and in no other."""
     found: set[int | None] = set()
     for stage in program.stages:
         for read in reads(stage.value):
             if read.tensor == tensor:
-                here = [d for d, s in enumerate(read.subscripts) if isinstance(s, Index) and s.affine.bare == index]
-                found.add(here[0] if len(here) == 1 and read.fill is None else None)
+                where = [(d, s.affine) for d, s in enumerate(read.subscripts) if isinstance(s, Index)]
+                here = [(d, at) for d, at in where if index in at.names()]
+                found.add(here[0][0] if len(here) == 1 and here[0][1].bare == index else None)
     return found.pop() if len(found) == 1 else None

@@ -10,6 +10,7 @@ from ..compiler.ir.hulls import hull
 from ..compiler.ir.program import Shared, Stage, Tensor, stages_of
 from ..compiler.ir.quasiaffine import Affine, Range
 from ..compiler.ir.rebuild import rebuilt
+from ..compiler.ir.show import expression_text
 from ..compiler.ir.statements import lower_stage
 
 if TYPE_CHECKING:
@@ -67,23 +68,26 @@ def item_of(order: Sequence[Nested], stage: str) -> int:
     return next(i for i, item in enumerate(order) if stage in stages_of((item,)))
 
 
-def redirected(value: Expr, tensor: str, other: str) -> Expr:
-    """The expression with its reads of a tensor turned to another one, at the same positions."""
+def redirected(value: Expr, tensor: str, other: str, *, padded: bool = False) -> Expr:
+    """The expression with its reads of a tensor turned to another one, at the same positions. *padded*: that has what
+    reads beyond an edge are to find."""
     replaced: dict[int, Expr] = {}
     for node in postorder(value):
         if isinstance(node, Read):
             inner = rebuilt(node, replaced)
             if isinstance(inner, Read) and node.tensor == tensor:
-                replaced[id(node)] = replace(inner, tensor=other)
+                replaced[id(node)] = replace(inner, tensor=other, fill=None if padded else inner.fill)
     return rebuilt(value, replaced)
 
 
-def copy_of(tensor: Tensor, name: str, indices: Sequence[str], source: str) -> Stage:
-    """The equation `name[indices] = source[indices]` over the whole of a tensor."""
+def copy_of(tensor: Tensor, name: str, indices: Sequence[str], source: str, fill: Expr | None = None) -> Stage:
+    """The equation `name[indices] = source[indices]` over the whole of a tensor; *fill*: where the source has none."""
     ranges = tuple(Range(i, e.lower, e.upper) for i, e in zip(indices, tensor.extents, strict=True))
     lefts = tuple(Affine.name(i) for i in indices)
-    value = Read(source, tuple(Index(a) for a in lefts), tensor.dtype, tensor.span)
+    value = Read(source, tuple(Index(a) for a in lefts), tensor.dtype, tensor.span, fill=fill)
     text = f"{name}[{', '.join(indices)}] = {source}[{', '.join(indices)}]" if indices else f"{name} = {source}"
+    if fill is not None:
+        text += f" else {expression_text(fill)}"
     return Stage(name, name, lefts, ranges, value, span=tensor.span, text=text, copies=True)
 
 

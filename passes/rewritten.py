@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.ir.affine import make_map, make_set
-from ..compiler.ir.expr import Expr, Index, Read, children, postorder
+from ..compiler.ir.expr import Const, Expr, Index, Read, Scalar, children, postorder
 from ..compiler.ir.hulls import hull
 from ..compiler.ir.program import Shared, stages_of
 from ..compiler.ir.quasiaffine import TRUE, conjunction
@@ -43,7 +43,8 @@ def differences(original: Program, program: Program) -> tuple[Difference, ...]:
     for stage in program.stages:
         if stage.name in own and standing.setdefault(own[stage.name].tensor, stage.tensor) != stage.tensor:
             raise failed("coverage", original, f"{own[stage.name].tensor} is computed into two tensors")
-    walk = Agreement(original, program, source, standing, lost)
+    fills = {c.tensor: c.value.fill for c in copies.values() if isinstance(c.value, Read)}
+    walk = Agreement(original, program, source, standing, lost, fills)
     _require_standing(original, program, walk)
     _require_tensors(original, program, walk)
     _require_order(original, program, copies, set(lost))
@@ -57,14 +58,18 @@ def differences(original: Program, program: Program) -> tuple[Difference, ...]:
 
 
 def _require_copy(original: Program, program: Program, copy: Stage) -> None:
-    """An equation that the kernel does not have copies a tensor, element by element, and nothing else defines it."""
+    """An equation that the kernel does not have copies a tensor, element by element, and nothing else defines it.
+
+    It may give a number to positions that the tensor does not have: then it has a box of its own.
+    """
     value = copy.value
-    plain = isinstance(value, Read) and value.fill is None and value.guard == TRUE
+    filled = isinstance(value, Read) and isinstance(value.fill, (Const, Scalar))
+    plain = isinstance(value, Read) and (value.fill is None or filled) and value.guard == TRUE
     lefts = tuple(s.affine for s in value.subscripts if isinstance(s, Index)) if isinstance(value, Read) else ()
     if not isinstance(value, Read) or not plain or lefts != copy.lefts or len(lefts) != len(value.subscripts):
         raise failed("dependence", original, f"the equation of {copy.name} is not the kernel's, and no copy")
     one, other = program.tensors[copy.tensor], program.tensors[value.tensor]
-    if (one.dtype, one.extents) != (other.dtype, other.extents):
+    if one.dtype != other.dtype or (one.extents != other.extents and not filled):
         raise failed("bounds", original, f"{copy.tensor} is no copy of {value.tensor}: its type or shape differs")
     if sum(s.tensor == copy.tensor for s in program.stages) != 1:
         raise failed("dependence", original, f"{copy.tensor} is defined twice")

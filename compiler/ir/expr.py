@@ -48,6 +48,18 @@ class Scalar:
     span: Span | None = None
 
 
+def same_number(a: Const, b: Const) -> bool:
+    """Whether two constants are one value of one type: zeros by their signs, a NaN is itself."""
+    return a.dtype == b.dtype and repr(a.value) == repr(b.value)
+
+
+def same_fill(a: Expr, b: Expr) -> bool:
+    """Whether what two padded reads find beyond the edges, a constant or a scalar of the kernel, is one value."""
+    if isinstance(a, Const) and isinstance(b, Const):
+        return same_number(a, b)
+    return isinstance(a, Scalar) and isinstance(b, Scalar) and (a.name, a.dtype) == (b.name, b.dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class Read:
     """An element of a tensor.

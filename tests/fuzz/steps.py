@@ -178,6 +178,9 @@ class Draw:
         else:
             tensor, loop = self.rng.choice(self.tensors), self.loop()
         layout = self.layout(tensor)
+        padded = any(a.padded for s in program.statements for a in s.accesses if a.tensor == tensor)
+        if padded and self.rng.random() < 0.7:
+            return Step("cache_read", (tensor, loop, layout, "", True))
         return Step("cache_read", (tensor, loop, *([layout] if layout else [])))
 
     def cache_write(self) -> Step:

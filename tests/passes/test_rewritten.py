@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import tilewright as tw
-from tilewright.compiler.ir.expr import Binary, Cast, Index, Read, postorder
+from tilewright.compiler.ir.expr import Binary, Cast, Const, Index, Read, postorder
 from tilewright.compiler.ir.quasiaffine import Affine, Comparison
 from tilewright.compiler.ir.rebuild import rebuilt
 from tilewright.compiler.ir.statements import lower_stage
@@ -89,6 +89,57 @@ def _():
     return found, relowered(state.program, "Y", wrong), state.tree
 
 
+PADDED = ("cache_read", "B", "Y.y", "", "", True)
+
+
+@mutant("a copy has another number beyond the edges", "rounding")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    other = lambda v: every(v, Const, lambda n: replace(n, value=1.0))  # noqa: E731
+    return found, relowered(state.program, "B_cache", other), state.tree
+
+
+@mutant("a copy has a zero of another sign beyond the edges", "rounding")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    other = lambda v: every(v, Const, lambda n: replace(n, value=-0.0))  # noqa: E731
+    return found, relowered(state.program, "B_cache", other), state.tree
+
+
+@mutant("a copy has what it copies beyond the edges", "dependence")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    own = Read("X", (Index(Affine.number(0)), Index(Affine.number(0))), state.program.tensors["X"].dtype)
+    return found, relowered(state.program, "B_cache", lambda v: replace(v, fill=own)), state.tree
+
+
+@mutant("a copy has nothing beyond the edges", "bounds", "dependence")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    return found, relowered(state.program, "B_cache", lambda v: replace(v, fill=None)), state.tree
+
+
+@mutant("a padded copy ends where what it copies does", "coverage", "bounds")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    program = state.program
+    copy = program.stage("B_cache")
+    short = replace(copy, ranges=(replace(copy.ranges[0], lower=(Affine.number(0),)), copy.ranges[1]))
+    statements, _ = lower_stage(short, lambda r, p: ())
+    kept = [s for s in program.statements if s.stage != "B_cache"]
+    stages = tuple(short if s.name == "B_cache" else s for s in program.stages)
+    return found, replace(program, stages=stages, statements=(*statements, *kept)), state.tree
+
+
+@mutant("a read that is not padded finds what a copy has beyond the edges", "rounding")
+def _():
+    found, state = scheduled(ROWS, PADDED)
+    moved = lambda v: every(  # noqa: E731
+        v, Read, lambda n: replace(n, subscripts=(Index(Affine.name("y") - 1), n.subscripts[1]))
+    )
+    return found, relowered(state.program, "Y", moved), state.tree
+
+
 @mutant("a copy is read that holds less", "coverage")
 def _():
     found, state = scheduled(ROWS, ("cache_read", "B", "Y.y"))
@@ -150,8 +201,6 @@ def _():
 
 @mutant("a constant differs by its sign of zero", "rounding")
 def _():
-    from tilewright.compiler.ir.expr import Const
-
     found, state = scheduled(ROWS, ("cache_read", "B", "Y.y"))
     signed = lambda v: every(v, Const, lambda n: replace(n, value=-0.0) if n.value == 0 else n)  # noqa: E731
     return found, relowered(state.program, "Y", signed), state.tree
