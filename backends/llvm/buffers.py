@@ -114,6 +114,9 @@ class Buffers(Vectors):
         position = points.find_dim_by_name(isl.dim_type.param, place)
         values = points.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
         pieces = values.dim_min(0).gist(known).coalesce().get_pieces()
+        if len(pieces) > 1:
+            # Where the first of two expressions is known to be the greater one, there is no second.
+            pieces = values.intersect_params(known).dim_min(0).gist(known).coalesce().get_pieces()
         if len(pieces) != 1:
             return None
         try:

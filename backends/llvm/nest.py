@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import islpy as isl
 
+from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
-from .blocks import MOST
+from .blocks import MOST, from_0
 from .builder import Value, number
 from .expressions import Expressions
 from .memory import places_of, store
@@ -119,15 +120,60 @@ class Nest(Scopes):
         return total
 
     def unrolled(self, loop: Loop, around: Around, known: isl.Set) -> None:
-        """Every iteration written out, where there are always as many, counted from 0 on; a loop otherwise."""
+        """Every iteration written out, where there are always as many, counted from 0 on, or where registers are
+        worked on; a loop otherwise."""
         count = self.count_of(loop, around, known)
-        if count is None or count > MOST:
+        if count is not None and count <= MOST:
+            self._written_out(loop, around, known, count)
+            return
+        most = self.most_of(loop, around, known)
+        if most is None or most > MOST or not self._held_in(loop):
             self.loop(loop, around, known)
             return
-        order = range(count - 1, -1, -1) if loop.descending else range(count)
-        for value in order:
+        values = self.bounds.values(loop, around)
+        missing = from_0(loop.index, most).intersect(without(values, [loop.index])).subtract(values)
+        full = known.subtract(without(missing, [loop.index])).coalesce()
+        if full.is_empty():
+            self._in_part(loop, around, known, most)
+            return
+        then, other, after = (self.b.label(word) for word in ("all", "some", "after"))
+        self.b.branch(self._holds(full, known), then, other)
+        self.b.start(then)
+        self._written_out(loop, around, full, most)
+        self.b.jump(after)
+        self.b.start(other)
+        self._in_part(loop, around, known, most)
+        self.b.jump(after)
+        self.b.start(after)
+
+    def _written_out(self, loop: Loop, around: Around, known: isl.Set, count: int) -> None:
+        for value in _order(loop, count):
             with self.fixed(loop.index, Affine.number(value)):
                 self.walk(loop.body, (*around, loop.index), _at(known, loop.index, value))
+
+    def _in_part(self, loop: Loop, around: Around, known: isl.Set, most: int) -> None:
+        """Every iteration written out that there may be, each behind a test whether it is there."""
+        values = self.bounds.values(loop, around)
+        for value in _order(loop, most):
+            here = without(_at(values, loop.index, value), [loop.index])
+            if here.intersect(known).is_empty():
+                continue
+            run, after = self.b.label("runs"), self.b.label("after")
+            self.b.branch(self._holds(here, known), run, after)
+            self.b.start(run)
+            with self.fixed(loop.index, Affine.number(value)):
+                self.walk(loop.body, (*around, loop.index), _at(known.intersect(here), loop.index, value))
+            self.b.jump(after)
+            self.b.start(after)
+
+    def _held_in(self, loop: Loop) -> bool:
+        """Whether a loop works on registers."""
+        statements = (self.program.statement(leaf.statement) for leaf in leaves(loop.body))
+        return any(self.buffers[a.tensor].slots is not None for one in statements for a in one.accesses)
+
+
+def _order(loop: Loop, count: int) -> range:
+    return range(count - 1, -1, -1) if loop.descending else range(count)
 
 
 def _at(known: isl.Set, index: str, value: int) -> isl.Set:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import islpy as isl
 
 from ...compiler.ir.codegen import without
 from ...compiler.ir.tree import Leaf, Loop
-from ...passes.footprint import indices_of
+from ...passes.footprint import extents, indices_of, sides
 from .blocks import from_0
 from .buffers import Buffers
 from .builder import Value, number
@@ -34,44 +35,71 @@ class Scopes(Buffers):
         there that they are; else in memory."""
         if self.p.vector:
             raise VariesError
-        mark = self.mark()
-        try:
-            # Tiles that are full; those that are full but for lanes at their end; the rest.
-            kinds = (("unroll",),) if self.masks else (("vector", "unroll"), ("unroll",))
-            self._versions(alloc, around, known, *kinds)
-        except HeldError:
-            self.back(mark)
+        if not self._fits(alloc, around, known):
             self._in_memory(alloc, around, known)
+            return
+        # Tiles that are full; those that are full but for lanes at their end; the rest.
+        kinds = (("unroll",),) if self.masks else (("vector", "unroll"), ("unroll",))
+        if not self.masks and self._full(alloc, around, known, kinds[0]).is_empty():
+            # How many rows there are differs within the scope: they are tested one by one.
+            kinds = (("vector",), ("unroll",))
+        self._versions(alloc, around, known, *kinds)
+
+    def _fits(self, alloc: Alloc, around: Around, known: isl.Set) -> bool:
+        """Whether a private tensor is of so few elements that it may be in registers."""
+        counts = extents(self.program, alloc.body, alloc.tensor, around, known)
+        if counts is None or not all(count.isdigit() for count in counts):
+            return False
+        return prod(int(count) for count in counts) <= HELD * self.p.wide
 
     def _versions(self, alloc: Alloc, around: Around, known: isl.Set, *kinds: tuple[str, ...]) -> None:
-        """A copy of a scope for where loops of some kinds are full, and one for elsewhere."""
+        """A copy of a scope for where loops of some kinds are full, if it can be kept in registers there, and one for
+        elsewhere."""
         if not kinds:
             self._in_memory(alloc, around, known)
             return
         first, *others = kinds
         full = self._full(alloc, around, known, first)
-        if full.is_empty():
-            if not others:
-                raise HeldError
-            self._versions(alloc, around, known, *others)
-            return
+        mark = self.mark()
+        try:
+            # Where a tensor has no element, nothing is kept in registers.
+            if sides(self.program, alloc.body, alloc.tensor, around, full) is not None:
+                self._apart(alloc, around, known, full, first, others)
+                return
+        except HeldError:
+            self.back(mark)
+        self._versions(alloc, around, known, *others)
+
+    def _apart(
+        self,
+        alloc: Alloc,
+        around: Around,
+        known: isl.Set,
+        full: isl.Set,
+        first: tuple[str, ...],
+        others: Sequence[tuple[str, ...]],
+    ) -> None:
+        """A copy in registers for full tiles, and what runs elsewhere."""
         masks, self.masks = self.masks, "vector" not in first
         if known.is_subset(full):
             self._held(alloc, around, known)
             self.masks = masks
             return
-        build = isl.AstBuild.from_context(known)
-        whole = Value(self.bounds.written(build.expr_from_set(full.gist(known).coalesce())), "i1")
         then, other, after = (self.b.label(word) for word in ("full", "part", "after"))
-        self.b.branch(whole, then, other)
+        self.b.branch(self._holds(full, known), then, other)
         self.b.start(then)
         self._held(alloc, around, full)
         self.masks = masks
         self.b.jump(after)
         self.b.start(other)
-        self._versions(alloc, around, known.subtract(full), *others)
+        self._versions(alloc, around, known, *others)
         self.b.jump(after)
         self.b.start(after)
+
+    def _holds(self, points: isl.Set, known: isl.Set) -> Value:
+        """Whether sizes and indices are as in a set, of which something is known."""
+        build = isl.AstBuild.from_context(known)
+        return Value(self.bounds.written(build.expr_from_set(points.gist(known).coalesce())), "i1")
 
     def _full(self, alloc: Alloc, around: Around, known: isl.Set, kinds: tuple[str, ...]) -> isl.Set:
         """Where the loops of some kinds that say which element of a private tensor is meant are as long as they ever

@@ -284,3 +284,36 @@ def test_processes_share_a_cache(tmp_path: Path) -> None:
         out, error = process.communicate(timeout=60 + float(seconds))
         assert process.returncode == 0, error
         assert int(out) > 10
+
+
+TRIANGLE = """kernel triangle(P: f32[T, T], Q: f32[T, D], V: f32[T, D]) -> (O: f32[T, D], L: f32[T]) {
+    S[t, s in 0..t + 1] = sum(d) Q[t, d] * V[s, d]
+    L[t] = sum(s in 0..t + 1) S[t, s]
+    O[t, d] = sum(s in 0..t + 1) P[t, s] * V[s, d]
+}"""
+
+
+def test_tiles_across_an_edge_are_registers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a tile that end at different terms, and tiles half beyond a diagonal: the sums are kept in registers, and
+    each row is tested; the bits are those of the definition at every size."""
+    from tilewright.backends.llvm.scopes import Scopes
+
+    held: list[str] = []
+    kept = Scopes._held
+
+    def watched(self: Scopes, alloc: Any, *more: Any) -> None:
+        kept(self, alloc, *more)
+        held.append(alloc.tensor)
+
+    monkeypatch.setattr(Scopes, "_held", watched)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "off")
+    given = kernel(TRIANGLE)
+    lanes = host().lanes
+    made = tw.compile(given, tw.cpu_schedule(given, tw.CpuSizes(rows=5, columns=2 * lanes, panel=10, depth=4)))
+    assert {"S.acc", "O.acc"} <= set(held)
+    assert held.count("S.acc") >= 2, "full tiles, and those with lanes left out"
+    for t in (0, 1, 4, 5, 6, 11, 2 * lanes, 2 * lanes + 1, 4 * lanes + 7):
+        for d in (1, lanes, 2 * lanes, 4 * lanes + 3):
+            arguments = random_inputs(given.program, {"T": t, "D": d}, t)
+            wanted, found = each(given(**arguments)), each(made(**arguments))
+            assert all(same_bits(w, f) for w, f in zip(wanted, found, strict=True)), (t, d)
