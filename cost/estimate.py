@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..compiler.ir.dtype import DTYPES
 from ..compiler.ir.tree import loops
 from ..passes.recipe import default_warps
 from .capacity import Residency, reached, residency
 from .count import number
-from .held import held, waits
+from .held import held
 from .launches import Waves, launches, waves
 from .lifetimes import during
 from .memory import given, key, stretched
+from .resources import Resource, addresses, banked, beyond, computed, of_products, waited_for
 from .spills import unfinished
 from .traffic import moved
 from .work import work
@@ -39,19 +39,6 @@ if TYPE_CHECKING:
 # What a thread holds beside the sums: addresses, counters, operands.
 REGISTERS = 48
 MOST_REGISTERS = 255
-# From how many reads of each element on a tensor is taken to be in the cache.
-OFTEN = 8
-# What a warp computes of addresses and masks for a program, in instructions: read off transpositions in small tiles.
-ADDRESSES = 110
-
-
-@dataclass(frozen=True)
-class Resource:
-    """What a launch asks of a resource. *seconds*: how long that takes alone; *text*: the amount, in words."""
-
-    name: str
-    seconds: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -181,9 +168,9 @@ def _launch_time(
     filled = waves(programs, units * max(1, room.blocks))
     # However many programs a multiprocessor holds, what it computes is shared by those that it gets.
     shared = waves(programs, units)
-    parts = list(_computing(machine, own, sizes, units, shared.busy))
-    parts.append(_addresses(machine, launch, programs, count, units, shared.busy))
-    waiting = _waiting(program, launch, machine, sizes, mine) * filled.waves
+    parts = list(computed(machine, own, sizes, units, shared.busy))
+    parts.append(addresses(machine, launch, programs, count, units, shared.busy))
+    waiting = waited_for(program, launch, machine, sizes, mine) * filled.waves
     # Two programs do two things at once, and so do the parts of one from tile to tile; the first or last is alone.
     roles = any(loop.roles is not None for loop in loops((launch.node,)))
     together = room.blocks > 1 or roles
@@ -215,11 +202,11 @@ def _launch_time(
     full = machine.figure("cache_bandwidth").value
     cache = reached(share * full, near, under_way)
     text = f"{asked / 2**20:,.1f} MiB at {cache / 1e9:,.0f} GB/s, {filling / 2**20:,.1f} MiB of them from memory"
-    edges = _beyond(tile, mine, sizes)
+    edges = beyond(tile, mine, sizes)
     moving = [
         Resource("memory", bytes_given / bandwidth, f"{bytes_given / 2**20:,.1f} MiB at {bandwidth / 1e9:,.0f} GB/s"),
         Resource("cache", max(asked / cache, (asked + filling) / full), text),
-        *_of_products(machine, edges, _shared(own, sizes, count), share, units * shared.busy),
+        *of_products(machine, edges, banked(own, sizes, count), share, units * shared.busy),
     ]
     waited = Resource("waiting", waiting, "programs and iterations that wait for what they read")
     slowest = max(moving, key=lambda r: r.seconds)
@@ -258,73 +245,3 @@ def _turn(tile: Held, parts: Sequence[Resource], sizes: Mapping[str, int], busy:
     of them compute all the time."""
     runs = sum(number(one.times, sizes) for one in tile.loaded if one.times is not None)
     return sum(r.seconds for r in parts if r.name == "matrix units") * busy / max(1, runs)
-
-
-def _computing(
-    machine: Machine, own: Sequence[Work], sizes: Mapping[str, int], units: int, busy: float
-) -> Iterator[Resource]:
-    """What matrix and vector units do, the idle ones waited for."""
-    products = [w for w in own if w.matrix]
-    if products:
-        flops = 2 * sum(number(w.lanes, sizes) if w.lanes is not None else w.times.at(sizes) for w in products)
-        kinds = {w.matrix for w in products if w.matrix}
-        rate = min(machine.rate(a, b).value for a, b in kinds)
-        yield Resource("matrix units", flops / rate / busy, f"{flops / 1e9:,.1f} GFLOP")
-    instructions = sum(w.times.at(sizes) * w.instructions for w in own if not w.matrix)
-    yield _vector("vector units", machine, instructions, units, busy)
-
-
-def _addresses(machine: Machine, launch: Launch, programs: int, warps: int, units: int, busy: float) -> Resource:
-    """What every warp spends on where its lanes are, whatever it computes there."""
-    return _vector("addresses", machine, programs * warps * 32 * ADDRESSES, units, busy)
-
-
-def _vector(name: str, machine: Machine, instructions: float, units: int, busy: float) -> Resource:
-    rate = units * machine.figure("lanes").value * machine.figure("clock").value
-    return Resource(name, instructions / rate / busy, f"{instructions / 1e9:,.2f} G instructions of a lane")
-
-
-def _waiting(
-    program: Program, launch: Launch, machine: Machine, sizes: Mapping[str, int], mine: Sequence[Moved]
-) -> float:
-    """Seconds that a program waits in loops whose loads no pipeline runs ahead."""
-    slow, fast = (machine.figure(name).value for name in ("memory_latency", "cache_latency"))
-    often = {m.tensor for m in mine if m.kind == "read" and m.asked.at(sizes) >= OFTEN * m.there.at(sizes)}
-    return sum(times * (fast if again else slow) for times, again in waits(program, launch, sizes, often))
-
-
-def _shared(own: Sequence[Work], sizes: Mapping[str, int], warps: int) -> float:
-    """Bytes that go into shared memory and out of it for products: each group of four warps reads the factors of its
-    part of a tile, which is 64 rows high."""
-    total = 0.0
-    for one in own:
-        if one.matrix and one.tile and one.lanes is not None:
-            rows, columns, depth = one.tile
-            high = max(1, min(warps // 4, rows // 64))
-            wide = max(1, warps // 4 // high)
-            elements = rows * depth * (1 + wide) + depth * columns * (1 + high)
-            width = DTYPES[one.matrix[0]].bits // 8
-            total += width * elements * number(one.lanes, sizes) / (rows * columns * depth)
-    return total
-
-
-def _of_products(machine: Machine, edges: float, banked: float, share: float, busy: float) -> Iterator[Resource]:
-    """What moves for products only: bytes of blocks beyond an edge, and those in and out of shared memory. *share*: of
-    the multiprocessors that have something to do; *busy*: how many of them do it all the time."""
-    if edges:
-        rate = share * machine.figure("edge_bandwidth").value
-        yield Resource("edges", edges / rate, f"{edges / 2**20:,.1f} MiB of blocks beyond an edge")
-    if banked:
-        rate = busy * machine.figure("shared_memory_width").value * machine.figure("sustained_clock").value
-        text = f"{banked / 2**20:,.1f} MiB in and out at {rate / 1e9:,.0f} GB/s"
-        yield Resource("shared memory", banked / rate, text)
-
-
-def _beyond(tile: Held, mine: Sequence[Moved], sizes: Mapping[str, int]) -> float:
-    """Bytes of loaded blocks that lie beyond an edge, where there is nothing to load."""
-    total = 0.0
-    for one in tile.loaded:
-        if one.times is not None:
-            asked = sum(m.asked.at(sizes) for m in mine if m.kind == "read" and m.tensor in one.tensors)
-            total += max(0.0, one.size * number(one.times, sizes) - asked)
-    return total

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 9
 MiB = 1 << 20
+# The driver's number for a question, and the lanes of architectures that have not 128.
+MOST_BLOCKS, LANES = 106, {6: 64, 7: 64}
 
 
 def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> float:
@@ -77,7 +79,7 @@ def gpu() -> str:
     try:
         import torch
 
-        from .measure_gpu import latency, launch_time, read_bandwidth
+        from . import measure_gpu as of
     except ImportError as error:
         raise MachineError(f"measuring a GPU needs torch and triton: {error}") from None
     if not torch.cuda.is_available():
@@ -86,16 +88,16 @@ def gpu() -> str:
     source = torch.ones(256 * MiB, dtype=torch.float32, device="cuda")
     target = torch.empty_like(source)
     copied = statistics.median(_times(lambda: target.copy_(source)))
-    read = read_bandwidth(1 << 30, 20)
+    read = of.read_bandwidth(1 << 30, 20)
     cache = int(found.L2_cache_size)
     said = "as the driver says"
     figures = {
         "memory_bandwidth": (round(max(read, 2 * source.nbytes / copied) / 1e9), "GB/s", "1 GiB copied, or read"),
         "memory_capacity": (found.total_memory // MiB, "MiB", said),
-        "memory_latency": (round(latency(1 << 30) * 1e9), "ns", "a chain of reads through 1 GiB"),
+        "memory_latency": (round(of.latency(1 << 30) * 1e9), "ns", "a chain of reads through 1 GiB"),
         "cache": (cache // MiB, "MiB", said),
-        "cache_bandwidth": (round(read_bandwidth(cache // 4) / 1e9), "GB/s", "a quarter of it read again and again"),
-        "cache_latency": (round(latency(cache // 4) * 1e9), "ns", "a chain of reads through a quarter of it"),
+        "cache_bandwidth": (round(of.read_bandwidth(cache // 4) / 1e9), "GB/s", "a quarter of it read again and again"),
+        "cache_latency": (round(of.latency(cache // 4) * 1e9), "ns", "a chain of reads through a quarter of it"),
         "multiprocessors": (found.multi_processor_count, "", said),
         "shared_memory": (found.shared_memory_per_multiprocessor, "B", said),
         "shared_memory_of_block": (found.shared_memory_per_block_optin, "B", said),
@@ -106,7 +108,14 @@ def gpu() -> str:
         "threads": (found.max_threads_per_multi_processor, "", said),
         "warps": (found.max_threads_per_multi_processor // found.warp_size, "", said),
         "warp_size": (found.warp_size, "", said),
-        "launch": (round(launch_time() * 1e6, 2), "us", "from kernel to kernel of a graph"),
+        "blocks": (of.attribute(MOST_BLOCKS), "", said),
+        "lanes": (LANES.get(found.major, 128), "", "f32 lanes of a multiprocessor, by the architecture's description"),
+        "shared_memory_width": (128, "B", "of a multiprocessor in a clock: 32 banks of 4 bytes, by their description"),
+        "memory_granule": (of.granule(), "B", "the longest run that takes as long as one of 16 bytes"),
+        "round_trip": (round(of.round_trip() * 1e9), "ns", "from a load to its use in a product of 16 rows"),
+        "clock": (round(of.clock(loaded=False) / 1e6), "MHz", "clocks and nanoseconds of a short run"),
+        "sustained_clock": (round(of.clock(loaded=True) / 1e6), "MHz", "the same behind a second of products"),
+        "launch": (round(of.launch_time() * 1e6, 2), "us", "from kernel to kernel of a graph"),
     }  # fmt: skip
     rates: list[tuple[str, str, str, float, str, str]] = []
     for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
