@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 import zlib
 from functools import cache
 from pathlib import Path
@@ -88,7 +89,16 @@ def found(file: str | None, kernel: Kernel, processor: Processor) -> tuple[tuple
     if data is None:
         return None
     head, _, text = data.partition(b"\n")
-    record: dict[str, Any] = json.loads(head)
+    try:
+        return _read(json.loads(head), zlib.decompress(text).decode(), kernel, processor)
+    except (ValueError, LookupError, TypeError, zlib.error):
+        warnings.warn(f"{file} in the cache is no compilation; it is compiled again", stacklevel=4)
+        return None
+
+
+def _read(
+    record: dict[str, Any], source: str, kernel: Kernel, processor: Processor
+) -> tuple[tuple[Step, ...], Certificate, Code]:
     certificate = Certificate(
         tuple(record["proved"]),
         record["sizes"],
@@ -96,6 +106,5 @@ def found(file: str | None, kernel: Kernel, processor: Processor) -> tuple[tuple
         tuple(Difference(*one) for one in record["differences"]),
         record["reordered"],
     )
-    source = zlib.decompress(text).decode()
     code = Code(kernel.program, source, tuple(record["tensors"]), processor, record["fails"], record["object"])
     return tuple(steps_of(record["trace"])), certificate, code

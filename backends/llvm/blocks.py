@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import islpy as isl
@@ -11,6 +12,7 @@ import islpy as isl
 from ...compiler.ir.affine import make_set
 from ...compiler.ir.quasiaffine import Affine, Range
 from ...compiler.ir.tree import leaves
+from ...passes.ranges import Ranges
 from .builder import Value, number
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from ...compiler.ir.program import Program
     from ...compiler.ir.tree import Loop, Node
+    from .ahead import Again
     from .builder import Builder
     from .memory import Buffer
     from .positions import LoopBounds, Positions
@@ -51,6 +54,8 @@ class Blocks:
     buffers: dict[str, Buffer]
     scalars: Mapping[str, Value]
     failed: str
+    # What leaves read again in an iteration.
+    again: Again = field(default_factory=dict)
     # Whether vector loops that are not as long as they ever are leave lanes out, and so are written out all the same.
     masks: bool = False
     # Whether this is inside a loop that threads share.
@@ -59,6 +64,11 @@ class Blocks:
     @property
     def b(self) -> Builder:
         return self.p.b
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """What is known of the expressions of statements."""
+        return Ranges(self.program)
 
     def walk(self, nodes: Sequence[Node], around: Around, known: isl.Set) -> None:
         """The instructions of some nodes, one after the other."""

@@ -12,6 +12,7 @@ from ...compiler.ir.storage import PLAIN
 from ...compiler.ir.tree import Node, allocs, at_root, loops
 from ..lower.extents import greatest
 from ..lower.origins import from_zero
+from .ahead import read_again
 from .builder import Builder, Value, number
 from .call import Code
 from .floats import register_type
@@ -45,7 +46,7 @@ def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: P
         if last is not None:
             p.reach[loop.index] = max(p.reach.get(loop.index, 0), last + 1)
     b.types |= {f"%{_word(n)}": t for t, n in _parameters(program, tensors)}
-    nest = Nest(program, p, bounds, {}, scalars, failed)
+    nest = Nest(program, p, bounds, {}, scalars, failed, read_again(program, tree))
     for name, tensor in program.tensors.items():
         if name in inner:
             # A read outside its buffers, in a branch not taken, has no element to find.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ...compiler.ir.affine import UndecidedError, make_set
-from ...compiler.ir.elementary import sequence
+from ...compiler.ir.dtype import F32
+from ...compiler.ir.elementary import NONPOSITIVE, sequence
 from ...compiler.ir.expr import (
     Allow,
     Binary,
@@ -36,12 +37,14 @@ from .elementary import applied
 from .floats import fused, register_type, rounded
 from .memory import load, places_of
 from .merges import merged
+from .quotients import row_quotient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...compiler.ir.program import Program, Statement
     from ...compiler.ir.quasiaffine import Affine
+    from ...passes.ranges import Ranges
     from .builder import Builder
     from .memory import Buffer, Place
     from .positions import Positions
@@ -65,7 +68,8 @@ def always_inside(program: Program, statement: Statement, tensor: str, dimension
 @dataclass
 class Expressions:
     """Emits the value of a leaf. *bound*: its statement's iterators over loops; *scalars*: the kernel's parameters;
-    *failed*: the slot that says that data gave a position outside its tensor; *statement*: the leaf's."""
+    *failed*: the slot that says that data gave a position outside its tensor; *statement*: the leaf's;
+    *ranges*: what is known of operands."""
 
     program: Program
     p: Positions
@@ -74,6 +78,7 @@ class Expressions:
     bound: Mapping[str, Affine]
     failed: str
     statement: Statement
+    ranges: Ranges
     done: dict[tuple[int, str | None], Value] = field(default_factory=dict[tuple[int, "str | None"], Value])
     gathers: set[int] = field(default_factory=set[int])
 
@@ -128,6 +133,8 @@ class Expressions:
         match node:
             case Unary():
                 return arithmetic.unary(self.b, node.op, x, node.dtype)
+            case Binary(op="/") if self._of_a_row(node, x, y):
+                return row_quotient(self.b, x, y)
             case Binary():
                 return arithmetic.binary(self.b, node.op, x, y, node.dtype)
             case Compare():
@@ -137,11 +144,18 @@ class Expressions:
             case Call(function="fma"):
                 return fused(self.b, x, values[1], y, node.dtype)
             case Call():
-                wide = node.dtype.wide
-                found = applied(self.b, sequence(node.function, wide), values[0])
+                wide, name = node.dtype.wide, node.function
+                if wide == F32 and name in NONPOSITIVE and self.ranges.nonpositive(node.arguments[0]):
+                    name = NONPOSITIVE[name]
+                found = applied(self.b, sequence(name, wide), values[0])
                 return found if node.dtype.bits >= 32 else rounded(self.b, found, node.dtype)
             case _:
                 raise TypeError(f"{type(node).__name__} is no operation of a leaf")
+
+    def _of_a_row(self, node: Binary, x: Value, y: Value) -> bool:
+        """Whether a quotient is of numbers from 0 to 1 by one for all lanes, on a processor that fuses products."""
+        one = x.lanes > 1 and y.lanes == 1 and not is_constant(y)
+        return one and node.dtype == F32 and self.p.wide > 4 and self.ranges.within_one(node.left)
 
     def _prefix(self, node: Partial) -> list[Place]:
         """The position of the first lane of a merge."""

@@ -15,9 +15,9 @@ from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
+from .ahead import fetch
 from .blocks import MOST, from_0
 from .builder import Value, number
-from .expressions import Expressions
 from .memory import places_of, store
 from .parts import RUNNER, Part
 from .positions import VariesError
@@ -63,9 +63,11 @@ class Nest(Scopes):
             self.b.branch(Value(guard, "i1"), run, after)
             self.b.start(run)
         bound = dict(zip(statement.iterators, leaf.instance, strict=True))
-        made = Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed, statement)
+        made = self.expressions(bound, statement)
         self.b.line(f"; {statement_text(statement)}")
         value = made.value(statement.value)
+        if self.p.vector and self.p.mask is None:
+            fetch(self.p, self.buffers, bound, self.again.get(id(leaf), ()))
         buffer = self.buffers[statement.tensor]
         position = [a.substituted(bound) for a in statement.position]
         store(self.p, buffer, places_of(self.p, buffer, position), value)

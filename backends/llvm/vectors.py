@@ -14,8 +14,11 @@ from .positions import VariesError
 from .sums import SEVERAL
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import islpy as isl
 
+    from ...compiler.ir.program import Statement
     from ...compiler.ir.tree import Loop
     from .blocks import Around
     from .builder import Value
@@ -28,6 +31,10 @@ STREAMED, RUN = 8 << 20, 1 << 10
 
 class Vectors(Blocks):
     """Vector loops: as many lanes as a register has, and the rest one by one."""
+
+    def expressions(self, bound: Mapping[str, Affine], statement: Statement) -> Expressions:
+        """What emits the values of a statement's instance."""
+        return Expressions(self.program, self.p, self.buffers, self.scalars, bound, self.failed, statement, self.ranges)
 
     def loop(self, loop: Loop, around: Around, known: isl.Set) -> None:
         """A loop whose iterations run one by one."""
@@ -144,9 +151,7 @@ class Vectors(Blocks):
                     for place, slot in enumerate(held):
                         self.p.names[loop.index] = self.p.plus(first, number(place * lanes, "i64"))
                         with self.spread(loop.index, lanes, None):
-                            made = Expressions(
-                                self.program, self.p, self.buffers, self.scalars, bound, self.failed, step.statement
-                            )
+                            made = self.expressions(bound, step.statement)
                             parts = [b.spread(made.value(part), lanes) for part in step.parts]
                             part = b.made(f"load {kind}, ptr {slot}", step.start().type, lanes)
                             b.line(f"store {step.stepped(b, part, parts)}, ptr {slot}")

@@ -317,3 +317,39 @@ def test_tiles_across_an_edge_are_registers_too(monkeypatch: pytest.MonkeyPatch)
             arguments = random_inputs(given.program, {"T": t, "D": d}, t)
             wanted, found = each(given(**arguments)), each(made(**arguments))
             assert all(same_bits(w, f) for w, f in zip(wanted, found, strict=True)), (t, d)
+
+
+def test_quotients_of_a_row_are_rounded_once() -> None:
+    """Numbers up to 1 by one number of the row, whatever that is: by its reciprocal, with the bits of a division."""
+    text = """kernel f(X: f32[M, D], S: f32[M]) -> (Y: f32[M, D]) where D >= 1 {
+        m[i] = max(d) X[i, d]
+        e[i, d] = exp(X[i, d] - m[i])
+        Y[i, d] = e[i, d] / S[i]
+    }"""
+    given, rng = kernel(text), np.random.default_rng(1)
+    made = tw.compile(given)
+    assert ("@llvm.floor.f32" in made.source) == (host().lanes > 4)
+    rows, columns = 1000, 131
+    x = (rng.standard_normal((rows, columns)) * rng.choice([0.1, 1, 5, 30], (rows, 1))).astype(np.float32)
+    x[:, :40] -= rng.integers(60, 104, (rows, 40)).astype(np.float32)  # quotients that are subnormal
+    s = np.exp2(rng.uniform(-30, 30, rows)).astype(np.float32)
+    s[:200] = rng.integers(1, 1 << 24, 200)
+    s[200:300] = 2 * rng.integers(1, 3000, 100)  # of which some are ties
+    s[300:309] = 0, -0.0, np.inf, -np.inf, np.nan, -3, 2**-24, 2**24, 2**24 - 1
+    assert same_bits(np.asarray(given(x, s)), np.asarray(made(x, s)))
+
+
+def test_what_follows_a_row_that_is_read_again_is_fetched() -> None:
+    """A second pass over a row asks for the next row; what is read once, or is no input, asks for nothing."""
+    text = """kernel f(X: f32[M, D]) -> (Y: f32[M, D]) where D >= 1 {
+        s[i] = sum(d, lanes=32) X[i, d] * X[i, d]
+        Y[i, d] = X[i, d] * s[i]
+    }"""
+    twice = kernel(text)
+    made = tw.compile(twice)
+    assert made.source.count("call void @llvm.prefetch") == made.source.count("; Y[i, d] = X[i, d] * s[i]") - 1
+    once = kernel("kernel g(X: f32[M, D]) -> (Y: f32[M, D]) { Y[i, d] = X[i, d] * 2 + X[i, d] }")
+    assert "prefetch" not in tw.compile(once).source
+    for rows, columns in ((1, 1), (3, 16), (5, 70)):
+        arguments = random_inputs(twice.program, {"M": rows, "D": columns}, 1)
+        assert same_bits(np.asarray(twice(**arguments)), np.asarray(made(**arguments)))

@@ -112,6 +112,24 @@ def test_a_damaged_compilation_is_made_again(folder: Path) -> None:
     assert tw.compile(kernel()).source == made.source
 
 
+@pytest.mark.parametrize("content", [b"", b"{}\n", b'{"trace": 3}\nx', b"no json", bytes(range(256))])
+def test_what_is_no_compilation_is_made_again(folder: Path, content: bytes) -> None:
+    """A file with the right hash of what it holds, which is something else."""
+    made = tw.compile(kernel())
+    (path,) = folder.glob("*.kernel")
+    cache.write(path.name, content)
+    with pytest.warns(UserWarning, match="is no compilation"):
+        again = tw.compile(kernel())
+    assert again.source == made.source
+
+
+def test_sizes_choose_a_schedule_or_one_is_given() -> None:
+    given = kernel()
+    for target, schedule in (("llvm", tw.Schedule(given)), ("numpy", None), ("tiles", None)):
+        with pytest.raises(ValueError, match="give one of both"):
+            tw.compile(given, schedule, target, at={"M": 1, "K": 1, "N": 1})
+
+
 def test_an_object_that_is_gone_is_made_again(folder: Path) -> None:
     made = tw.compile(kernel())
     made.prepare()
