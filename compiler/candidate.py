@@ -13,11 +13,11 @@ from .ir.tree import Alloc, Loop, leaves, loops
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ..cost.estimate import Estimate
     from ..cost.launches import Launch
     from .ir.program import Program
     from .ir.tree import Node
     from .ranking import Ranked
-    from .schedule import Schedule
 
 
 def candidate(one: Ranked) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def candidate(one: Ranked) -> dict[str, Any]:
     many fit, the bytes of a row in one piece, and why the candidate is dropped, if it is; *estimate* and *measured*:
     None where there is none."""
     found: dict[str, Any] = {"name": one.name, "schedule": None, "feasible": {"reason": one.reason or None}}
+    parts: Sequence[Launch] = ()
     if one.schedule is not None:
         state = one.schedule.state
         parts = launches(state.program, state.tree)
@@ -34,11 +35,16 @@ def candidate(one: Ranked) -> dict[str, Any]:
             "launches": [_launch(state.program, part) for part in parts],
         }
     if one.estimate is not None:
-        found["feasible"]["launches"] = list(_feasible(one, one.schedule))
+        found["feasible"]["launches"] = list(_feasible(one.estimate, parts))
     found["estimate"] = record(one.estimate) if one.estimate is not None else None
     measured = one.measurement
     found["measured"] = (
-        {"seconds": measured.seconds, "greatest_error": measured.error, "same_bits": measured.same}
+        {
+            "seconds": measured.seconds,
+            "compared_at": list(measured.compared),
+            "greatest_error": measured.error,
+            "same_bits": measured.same,
+        }
         if measured is not None
         else None
     )
@@ -47,11 +53,11 @@ def candidate(one: Ranked) -> dict[str, Any]:
 
 def _launch(program: Program, launch: Launch) -> dict[str, Any]:
     """The stages that are fused into a launch, and how."""
-    stages: dict[str, list[int | None]] = {}
+    stages: dict[str, dict[str, int | None]] = {}
     blocks = {loop.index for loop in loops((launch.node,)) if loop.kind == "block"}
     for leaf in leaves((launch.node,)):
-        lanes = [n for n, index in enumerate(leaf.indices) if index in blocks]
-        stages.setdefault(program.statement(leaf.statement).stage, [most(leaf.domain, n) for n in lanes])
+        lanes = stages.setdefault(program.statement(leaf.statement).stage, {})
+        lanes |= {index: most(leaf.domain, n) for n, index in enumerate(leaf.indices) if index in blocks}
     return {
         "stages": list(stages),
         "tiles": {name: lanes for name, lanes in stages.items() if lanes},
@@ -60,12 +66,9 @@ def _launch(program: Program, launch: Launch) -> dict[str, Any]:
     }
 
 
-def _feasible(one: Ranked, schedule: Schedule | None) -> Iterator[dict[str, Any]]:
-    assert one.estimate is not None
-    assert schedule is not None
-    state = schedule.state
-    parts = {part.number: part for part in launches(state.program, state.tree)}
-    for launch in one.estimate.launches:
+def _feasible(estimate: Estimate, parts: Sequence[Launch]) -> Iterator[dict[str, Any]]:
+    """What a program of each launch takes."""
+    for launch in estimate.launches:
         room = launch.residency
         yield {
             "threads": room.threads,
@@ -73,7 +76,9 @@ def _feasible(one: Ranked, schedule: Schedule | None) -> Iterator[dict[str, Any]
             "shared_memory": room.shared,
             "programs": room.blocks,
             "bound_by": list(room.binding),
-            "contiguous": {f"{m.tensor} {m.kind}": run(state.program, parts[launch.number], m) for m in launch.moved},
+            "contiguous": {
+                f"{m.tensor} {m.kind}": run(estimate.program, parts[launch.number], m) for m in launch.moved
+            },
             "dependences": "checked",
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import islpy as isl
@@ -20,7 +21,7 @@ from .schedule import Schedule
 from .tile_check import check_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from ..backends.llvm.call import Code
     from ..backends.llvm.target import Processor
@@ -55,14 +56,16 @@ def compile(
     Raises:
         IllegalTransformError: the target cannot say this kernel (rule target), or the final check or that of the tiles
             failed: a schedule that was built step by step does not come to that.
-        ValueError: the schedule is of another kernel, sizes are given beside it, or there is no such target or number
-            of warps.
+        ValueError: the schedule is of another kernel, sizes are given beside it or are none of the kernel's, or there
+            is no such target or number of warps.
         KeyError: a size that a schedule is chosen by is not in *at*.
     """
     if target not in TARGETS:
         raise ValueError(f"there is no target {target!r}; there are {', '.join(map(repr, TARGETS))}")
     if warps is not None and (target != "triton" or warps not in (1, 2, 4, 8, 16, 32)):
         raise ValueError("warps is a power of two from 1 to 32, and for the target 'triton' only")
+    if at is not None:
+        _require_sizes(kernel, at)
     if at is not None and (schedule is not None or target in ("numpy", "tiles")):
         raise ValueError("at chooses a schedule for the targets 'llvm' and 'triton': give one of both")
     if schedule is None and target == "numpy":
@@ -145,6 +148,13 @@ def _emitted(schedule: Schedule, target: str, emit: Callable[..., T], *more: Any
         text = "isl did not work out the bounds of the loops within its budget"
         refusal = Refusal("unknown", f"compile {target}", text, kernel=schedule.kernel.name)
         raise IllegalTransformError(refusal) from None
+
+
+def _require_sizes(kernel: Kernel, at: Any) -> None:
+    """Refuse what does not map sizes of the kernel to whole numbers."""
+    known = kernel.program.sizes
+    if not (isinstance(at, Mapping) and all(name in known and isinstance(at[name], int) for name in at)):
+        raise ValueError(f"at maps sizes to whole numbers; the sizes are {', '.join(known) or 'none'}")
 
 
 def _require_loops(kernel: Kernel, target: str) -> None:

@@ -1,20 +1,20 @@
 """Compilations that were done before, on disk: their steps, what was proved of them, and the text that they came to.
 
-They go by a hash of all that they depend on: the kernel's text and name, the steps (or that nobody gave any), the
-processor, the number of threads, LLVM, and every file of this package, so that another version proves anew. What is
-not found, or is damaged, is compiled. The file lies beside the object that the text was compiled to (`cache`).
+They go by a hash of all that they depend on: the kernel's text and name, the steps (or the sizes that they are chosen
+for), the processor, the number of threads, LLVM, isl, and the files that a compilation runs through, so that another
+version proves anew; if those changed since they were loaded, nothing is kept. What is not found, or is damaged, is
+compiled. The file lies beside the object that the text was compiled to (`cache`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import warnings
 import zlib
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import islpy.version as isl
 
 from ..backends.llvm import cache as files
 from ..backends.llvm.call import Code
@@ -23,6 +23,7 @@ from ..backends.llvm.pool import threads
 from ..passes.agreement import Difference
 from ..passes.verify import Certificate
 from .step import steps_of, trace_json
+from .version import LOADED, on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from ..backends.llvm.target import Processor
     from .kernel import Kernel
     from .step import Step
-
-PACKAGE = Path(__file__).parent.parent
-ROOMS = ("frontend", "compiler", "passes", "backends")
 
 
 def file_of(
@@ -44,30 +42,15 @@ def file_of(
         return None
     steps = None if trace is None else trace_json(trace)
     sizes = sorted(at.items()) if at is not None else None
-    facts = (kernel.origin, kernel.name, steps, sizes, object_name("", processor), threads(), package())
+    facts = (kernel.origin, kernel.name, steps, sizes, object_name("", processor), threads(), isl.VERSION_TEXT, LOADED)
     return f"{hashlib.sha256(repr(facts).encode()).hexdigest()}.kernel"
 
 
-@cache
-def package() -> str:
-    """A hash of the names, lengths and times of all files that a compilation runs through."""
-    found: list[tuple[str, int, int]] = []
-    folders = [str(PACKAGE / room) for room in ROOMS]
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    stat = entry.stat()
-                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
-                elif entry.is_dir():
-                    folders.append(entry.path)
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
-
-
 def keep(file: str | None, kernel: Kernel, trace: Sequence[Step], certificate: Certificate, code: Code) -> None:
-    """Put a compilation into the cache, if all tensors that a call passes are the kernel's own."""
+    """Put a compilation into the cache, if all tensors that a call passes are the kernel's own, and this is the
+    Tilewright that others will load."""
     tensors = kernel.program.tensors
-    if file is None or any(tensors.get(n) != code.program.tensors[n] for n in code.tensors):
+    if file is None or on_disk() != LOADED or any(tensors.get(n) != code.program.tensors[n] for n in code.tensors):
         return
     record = {
         "trace": trace_json(trace),
@@ -91,7 +74,7 @@ def found(file: str | None, kernel: Kernel, processor: Processor) -> tuple[tuple
     head, _, text = data.partition(b"\n")
     try:
         return _read(json.loads(head), zlib.decompress(text).decode(), kernel, processor)
-    except (ValueError, LookupError, TypeError, zlib.error):
+    except (ValueError, LookupError, TypeError, RecursionError, zlib.error):
         warnings.warn(f"{file} in the cache is no compilation; it is compiled again", stacklevel=4)
         return None
 
@@ -99,12 +82,17 @@ def found(file: str | None, kernel: Kernel, processor: Processor) -> tuple[tuple
 def _read(
     record: dict[str, Any], source: str, kernel: Kernel, processor: Processor
 ) -> tuple[tuple[Step, ...], Certificate, Code]:
+    program, texts = kernel.program, (record["sizes"], *record["proved"], *record["permissions"])
+    names, called = record["tensors"], {*program.parameters, *program.outputs} & set(program.tensors)
+    differences = [Difference(text, permission) for text, permission in record["differences"]]
+    texts += tuple(t for d in differences for t in (d.text, d.permission))
+    if not all(isinstance(text, str) for text in texts) or {type(record[n]) for n in ("fails", "reordered")} != {bool}:
+        raise TypeError("a record of other types")
+    if len(set(names)) != len(names) or not called <= set(names) <= set(program.tensors):
+        raise ValueError("a record of another kernel")
+    bytes.fromhex(record["object"])  # a name, and no other path
     certificate = Certificate(
-        tuple(record["proved"]),
-        record["sizes"],
-        tuple(record["permissions"]),
-        tuple(Difference(*one) for one in record["differences"]),
-        record["reordered"],
+        tuple(record["proved"]), record["sizes"], tuple(record["permissions"]), tuple(differences), record["reordered"]
     )
-    code = Code(kernel.program, source, tuple(record["tensors"]), processor, record["fails"], record["object"])
+    code = Code(program, source, tuple(names), processor, record["fails"], record["object"])
     return tuple(steps_of(record["trace"])), certificate, code

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class Kernel:
     """A checked kernel. Calling it runs its definition, through the NumPy reference.
 
-    *warnings* are about its source; *origin* is a hash of that.
+    *warnings* are about its source; *origin* is a hash of that, which a changed copy has not.
     """
 
     program: Program = field(repr=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), repr=False)
-    origin: str = field(default="", repr=False)
+    origin: str = field(default="", init=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -135,7 +135,10 @@ def parse(text: str, name: str = "inline.tx") -> dict[str, Kernel]:
         SourceError: the text is no program.
     """
     origin = hashlib.sha256(repr((name, text)).encode(errors="surrogatepass")).hexdigest()
-    return {n: Kernel(c.program, c.warnings, origin) for n, c in check_source(Source(name, text)).items()}
+    found = {n: Kernel(c.program, c.warnings) for n, c in check_source(Source(name, text)).items()}
+    for kernel in found.values():
+        object.__setattr__(kernel, "origin", origin)
+    return found
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Kernel]:

@@ -41,9 +41,9 @@ def measured(
 ) -> tuple[Ranked, ...]:
     """What `rank` returned, the first of it in the order of their measured times.
 
-    The first *few* are run on this machine, and whatever is reckoned within the share *near* of the first. One that
-    gives another result than the kernel (beyond its computed bound, where a permission is used) is not timed, and goes
-    to the end with the reason.
+    The first *few* are run on this machine, and whatever is reckoned within the share *near* of the first. Each is held
+    against the kernel first, at sizes that `Measurement.compared` lists: one that gives another result (beyond its
+    computed bound, where a permission is used) is not timed, and goes to the end with the reason.
 
     Raises:
         ImportError: the target is triton, and torch or Triton is not there.
@@ -66,8 +66,8 @@ def measured(
     done: list[Ranked] = []
     for one in chosen:
         if one.name in calls:
-            seconds = median(times[one.name]) / (TOGETHER if of_gpu else 1)
-            done.append(replace(one, measurement=Measurement(seconds, held[one.name].error, held[one.name].same)))
+            seconds, own = median(times[one.name]) / (TOGETHER if of_gpu else 1), held[one.name]
+            done.append(replace(one, measurement=Measurement(seconds, own.sizes, own.error, own.same)))
     done.sort(key=lambda one: one.measurement.seconds if one.measurement is not None else inf)
     rest = [one for one in ranked if one not in chosen]
     return (*done, *(one for one in rest if not one.reason), *dropped, *(one for one in rest if one.reason))

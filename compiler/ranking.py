@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A candidate that was run. *seconds*: the median of its calls; *error*: the greatest distance of its results from
-    the definition's; *same*: whether they were the bits of the definition."""
+    """A candidate that was run. *seconds*: the median of its calls; *compared*: the sizes at which its results were
+    held against the definition's, those that were asked for among them if they are not too many; *error*: the greatest
+    distance between them; *same*: whether they were the same bits."""
 
     seconds: float
+    compared: tuple[str, ...]
     error: float
     same: bool
 

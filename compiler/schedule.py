@@ -322,7 +322,7 @@ class Schedule:
         *layout*: where elements lie in it, as `(k, n) -> (n // 8, k, n % 8)`; *space*: a memory, for targets that
         have several; *pad*: the copy holds what padded reads find beyond the edges, so that they need no test.
         """
-        return self._take(Step("cache_read", _trimmed(str(tensor), str(loop), layout, space, pad)))
+        return self._take(Step("cache_read", _trimmed(str(tensor), str(loop), layout, space, bool(pad))))
 
     def cache_write(self, stage: str | StageHandle, loop: str, layout: str | None = None, space: str = "") -> str:
         """Compute an equation into a buffer private to a loop's iteration; returns the equation that copies it out."""

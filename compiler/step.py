@@ -188,7 +188,7 @@ def _cache_read(
     state: State, tensor: str, loop: str, layout: str | None = None, space: str = "", pad: bool = False
 ) -> tuple[State, str]:
     storage = storing.storage_of(f"cache_read({tensor}, {loop})", space, layout)
-    return cache.cache_read(state, tensor, loop, storage, pad=bool(pad))
+    return cache.cache_read(state, tensor, loop, storage, pad=pad)
 
 
 def _cache_write(state: State, stage: str, loop: str, layout: str | None = None, space: str = "") -> tuple[State, str]:

@@ -72,7 +72,7 @@ def check_tiles(
             if len(wrong):
                 at = ", ".join(map(str, wrong[0]))
                 found, wanted = g[tuple(wrong[0])], w[tuple(wrong[0])]
-                text = f"{name}[{at}] is {found} in tiles, and {wanted} by the definition"
+                text = f"{name}[{at}] is {found} for the target {compiled.target}, and {wanted} by the definition"
                 raise IllegalTransformError(
                     Refusal("unknown", "check of the tiles", text, case=shown, kernel=kernel.name)
                 )
@@ -132,9 +132,9 @@ def _sizes(
 
 
 def _tile_sizes(program: Program, schedule: Schedule) -> dict[str, int]:
-    """For each size the largest factor by which a loop that it bounds is split into blocks."""
+    """For each size the largest factor by which a loop that it bounds is split into blocks or vectors."""
     found = dict.fromkeys(program.sizes, 1)
-    if not any(loop.kind == "block" for loop in loops(schedule.state.tree)):
+    if not any(loop.kind in ("block", "vector") for loop in loops(schedule.state.tree)):
         return found
     for step in schedule.trace:
         factor = step.arguments[1] if step.name == "split" else None

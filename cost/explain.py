@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def explanation(found: Estimate) -> Iterator[str]:
     """The lines of an estimate."""
     sizes = " ".join(f"{n}={v}" for n, v in found.sizes.items())
+    if not found.launches:
+        yield f"{sizes} on {found.machine.name}: nothing runs at these sizes"
+        return
     yield f"{sizes} on {found.machine.name}: reckoned {_time(found.seconds)}"
     least = floor(found)
     yield f"  reading and writing every tensor once takes {_time(least)}: {found.seconds / least:.3g} times that"

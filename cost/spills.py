@@ -62,14 +62,7 @@ def _panel(program: Program, item: Placed, access: Access) -> Panel | None:
     statement = program.statement(item.leaf.statement)
     instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
     loops = outer(item)
-    names = {
-        loop
-        for place in access.affine
-        if place is not None
-        for index in place.names()
-        if index in instance
-        for loop in instance[index].names()
-    }
+    names = {n for place in access.affine if place is not None for n in place.substituted(instance).names()}
     over_sums = [loop in names for loop in loops]
     last = max((n for n, own in enumerate(over_sums) if own), default=-1)
     first = next((n for n, own in enumerate(over_sums[: last + 1]) if not own), None)
@@ -86,9 +79,5 @@ def _panel(program: Program, item: Placed, access: Access) -> Panel | None:
         access.tensor,
         amount(program, (points(last + 1),), width),
         amount(program, (points(0),), width),
-        amount(program, (_without_last(points(first), rank),), 1),
+        amount(program, (points(first).project_out(isl.dim_type.set, first, rank),), 1),
     )
-
-
-def _without_last(points: isl.Set, count: int) -> isl.Set:
-    return points.project_out(isl.dim_type.set, points.dim(isl.dim_type.set) - count, count)

@@ -66,9 +66,8 @@ def cache_read(
     _require_box(found, step)
     if pad:
         fill = _fill(program, tensor, readers, step)
-        found = replace(found, extents=_asked(program, tensor, readers))
+        found = replace(found, extents=_asked(program, tensor, readers, step))
     copy = copy_of(found, name, _indices(program, tensor, readers), tensor, fill)
-    _require_box(found, step)
     order = beside(program.order, name, at)
     stages = [
         replace(s, value=redirected(s.value, tensor, name, padded=pad)) if s.name in readers else s
@@ -145,7 +144,7 @@ def _find_tensor(program: Program, tensor: str, step: str) -> Tensor:
 
 
 def _require_box(tensor: Tensor, step: str) -> None:
-    if any(not e.meet and (len(e.lower) > 1 or len(e.upper) > 1) for e in tensor.extents):
+    if not all(_one_box(extent) for extent in tensor.extents):
         text = f"the shape of {tensor.name} is the hull of several equations: not every element of it exists"
         raise shape(step, text, "declare its shape")
 
@@ -165,7 +164,7 @@ def _fill(program: Program, tensor: str, readers: Sequence[str], step: str) -> E
     return first
 
 
-def _asked(program: Program, tensor: str, readers: Sequence[str]) -> tuple[Extent, ...]:
+def _asked(program: Program, tensor: str, readers: Sequence[str], step: str) -> tuple[Extent, ...]:
     """The box of all positions at which a tensor is read, its own or not."""
     boxes: list[tuple[Extent, ...]] = []
     for name in readers:
@@ -174,7 +173,16 @@ def _asked(program: Program, tensor: str, readers: Sequence[str]) -> tuple[Exten
         for read in _reads(stage, tensor):
             places = tuple(s.affine for s in read.subscripts if isinstance(s, Index))
             boxes.append(hull((*stage.ranges, *inner), places, program))
-    return tuple(joined(column, program) for column in zip(*boxes, strict=True))
+    found = tuple(joined(column, program) for column in zip(*boxes, strict=True))
+    if not all(_one_box(extent) for extent in found):
+        text = f"which position of {tensor} is the first or the last to be read hangs on the sizes"
+        raise shape(step, text, "leave pad out: reads test where they are")
+    return found
+
+
+def _one_box(extent: Extent) -> bool:
+    """Whether a dimension has one end on each side, or the innermost of several."""
+    return extent.meet or len(extent.lower) == len(extent.upper) == 1
 
 
 def _of(program: Program, leaf: Leaf) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ class Blocks:
     scalars: Mapping[str, Value]
     failed: str
     # What leaves read again in an iteration.
-    again: Again = field(default_factory=dict)
+    again: Again
     # Whether vector loops that are not as long as they ever are leave lanes out, and so are written out all the same.
     masks: bool = False
     # Whether this is inside a loop that threads share.

@@ -133,8 +133,9 @@ class Nest(Scopes):
             self.loop(loop, around, known)
             return
         values = self.bounds.values(loop, around)
-        missing = from_0(loop.index, most).intersect(without(values, [loop.index])).subtract(values)
-        full = known.subtract(without(missing, [loop.index])).coalesce()
+        some = without(values, [loop.index])
+        missing = from_0(loop.index, most).intersect(some).subtract(values)
+        full = known.intersect(some).subtract(without(missing, [loop.index])).coalesce()
         if full.is_empty():
             self._in_part(loop, around, known, most)
             return

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Registers that one private tensor may be.
 HELD = 64
+# Pieces of a set that are taken along.
+PIECES = 2
 
 
 class Scopes(Buffers):
@@ -92,7 +94,9 @@ class Scopes(Buffers):
         self.masks = masks
         self.b.jump(after)
         self.b.start(other)
-        self._versions(alloc, around, known, *others)
+        rest = known.subtract(full).coalesce()
+        # Scopes inside ask about it again and again: what it takes many pieces to say is better left unsaid.
+        self._versions(alloc, around, rest if rest.n_basic_set() <= PIECES else known, *others)
         self.b.jump(after)
         self.b.start(after)
 

@@ -21,7 +21,7 @@ from .common import numbers, read_kernel
 from .schedules import scheduled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ...cost.estimate import Estimate
     from ..kernel import Kernel
@@ -108,12 +108,7 @@ def rank_(
     if (folder is None) == (not fusions):
         raise click.UsageError("rank takes --schedules FOLDER or --partitions, one of them")
     at = numbers(kernel, sizes)
-    candidates: Mapping[str, Schedule] = {}
-    refused: list[Ranked] = []
-    if folder is None:
-        candidates = partitions(kernel)
-    else:
-        candidates, refused = _of_folder(kernel, folder)
+    candidates, refused = (partitions(kernel), []) if folder is None else _of_folder(kernel, folder)
     found = rank(kernel, candidates, name, at)
     if measure is not None:
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import tilewright as tw
 from tilewright.backends.llvm import cache, pool
 from tilewright.backends.llvm.target import host
 from tilewright.compiler import compile as compiling
-from tilewright.compiler import kept
+from tilewright.compiler import kept, version
 from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir.bits import same_bits
 
@@ -82,24 +85,42 @@ def test_another_text_or_machine_is_another_compilation(monkeypatch: pytest.Monk
     names |= {kept.file_of(given, None, {"M": m, "K": 1, "N": 1}, processor) for m in (1, 2)}
     monkeypatch.setattr(pool, "_wanted", [7])
     names.add(kept.file_of(given, None, None, processor))
-    monkeypatch.setattr(kept, "package", lambda: "another version")
+    monkeypatch.setattr(kept, "LOADED", "another version")
     names.add(kept.file_of(given, None, None, processor))
-    assert len(names) == 8
+    monkeypatch.setattr(kept.isl, "VERSION_TEXT", "another isl")
+    names.add(kept.file_of(given, None, None, processor))
+    assert len(names) == 9
     assert kept.file_of(tw.Kernel(given.program), None, None, processor) is None, "a program without a text has no name"
 
 
 def test_the_package_is_known_by_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in kept.ROOMS:
+    for room in version.ROOMS:
         (tmp_path / room / "inner").mkdir(parents=True)
         (tmp_path / room / "inner" / "a.py").write_text("x = 1\n")
-    monkeypatch.setattr(kept, "PACKAGE", tmp_path)
-    versions = [kept.package.__wrapped__()]
+    monkeypatch.setattr(version, "PACKAGE", tmp_path)
+    versions = [version.on_disk()]
     (tmp_path / "passes" / "inner" / "a.py").write_text("x = 12\n")
-    versions.append(kept.package.__wrapped__())
+    versions.append(version.on_disk())
     (tmp_path / "backends" / "b.py").write_text("")
-    versions.append(kept.package.__wrapped__())
+    versions.append(version.on_disk())
     (tmp_path / "backends" / "notes.txt").write_text("")
-    assert len({*versions, kept.package.__wrapped__()}) == 3
+    assert len({*versions, version.on_disk()}) == 3
+
+
+def test_nothing_is_kept_by_a_process_that_outlived_its_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs here is not what is on the disk: the next process must not take it for that."""
+    monkeypatch.setattr(kept, "on_disk", lambda: "another version")
+    tw.compile(kernel())
+    assert not list(folder.glob("*.kernel"))
+
+
+def test_a_changed_kernel_is_another_one() -> None:
+    given, other = kernel(), kernel(TEXT.replace("silu(", "exp("))
+    changed = replace(given, program=other.program)
+    tw.compile(given)
+    arguments = random_inputs(given.program, {"M": 2, "K": 3, "N": 4}, 1)
+    assert same_bits(np.asarray(tw.compile(changed)(**arguments)), np.asarray(tw.compile(other)(**arguments)))
+    assert kept.file_of(changed, None, None, host()) is None
 
 
 def test_a_damaged_compilation_is_made_again(folder: Path) -> None:
@@ -112,7 +133,34 @@ def test_a_damaged_compilation_is_made_again(folder: Path) -> None:
     assert tw.compile(kernel()).source == made.source
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b'{"trace": 3}\nx', b"no json", bytes(range(256))])
+def altered(**changes: Any) -> bytes:
+    """A record of the kernel with other values."""
+    made = tw.compile(kernel())
+    assert made.certificate is not None
+    assert made.code is not None
+    record = {"trace": "[]", "proved": [], "sizes": "", "permissions": [], "differences": [], "reordered": False}
+    record |= {"tensors": made.code.tensors, "fails": False, "object": 32 * "0f", **changes}
+    return json.dumps(record).encode() + b"\n" + zlib.compress(b"text")
+
+
+ALTERED: list[dict[str, Any]] = [
+    {"tensors": ["X"]}, {"tensors": ["Q"]}, {"tensors": ["X", "W", "Y", "Y"]}, {"fails": "x"}, {"permissions": [["x"]]},
+    {"differences": [[1, 2]]}, {"object": "a\0b"}, {"object": "../a"}, {"trace": "3"}, {"sizes": None},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", ALTERED, ids=repr)
+def test_a_record_of_something_else_is_made_again(folder: Path, changes: dict[str, Any]) -> None:
+    content = altered(**changes)
+    (path,) = folder.glob("*.kernel")
+    cache.write(path.name, content)
+    with pytest.warns(UserWarning, match="is no compilation"):
+        tw.compile(kernel())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b'{"trace": 3}\nx', b"no json", bytes(range(256)), b"[" * 200_000 + b"\n"]
+)
 def test_what_is_no_compilation_is_made_again(folder: Path, content: bytes) -> None:
     """A file with the right hash of what it holds, which is something else."""
     made = tw.compile(kernel())
@@ -125,6 +173,9 @@ def test_what_is_no_compilation_is_made_again(folder: Path, content: bytes) -> N
 
 def test_sizes_choose_a_schedule_or_one_is_given() -> None:
     given = kernel()
+    for wrong in ({"M": 4, 3: 4}, [("M", 4)], {"M": 4.5}, {"Q": 1}):
+        with pytest.raises(ValueError, match="the sizes are"):
+            tw.compile(given, at=wrong)  # type: ignore[arg-type]
     for target, schedule in (("llvm", tw.Schedule(given)), ("numpy", None), ("tiles", None)):
         with pytest.raises(ValueError, match="give one of both"):
             tw.compile(given, schedule, target, at={"M": 1, "K": 1, "N": 1})

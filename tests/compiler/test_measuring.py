@@ -9,6 +9,7 @@ import pytest
 import tilewright as tw
 from click.testing import CliRunner
 from tilewright.compiler import measuring
+from tilewright.compiler.candidate import candidate
 from tilewright.compiler.cli import cli
 from tilewright.compiler.ranking import rank
 
@@ -94,15 +95,36 @@ def test_records(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     rows, wrong = json.loads(done.output)
     (launch,) = rows["schedule"]["launches"]
-    assert launch["tiles"] == {"Y": [32]}
+    assert launch["tiles"] == {"Y": {"Y.ji": 32}}
     assert launch["loops"] == ["Y.i (parallel)", "Y.jo (parallel)", "Y.ji (block)"]
     (fits,) = rows["feasible"]["launches"]
     assert (fits["contiguous"], fits["dependences"]) == ({"X read": 128, "Y write": 128}, "checked")
     assert {"threads", "registers", "shared_memory", "programs", "bound_by"} <= set(fits)
     assert rows["estimate"]["seconds"] > 0
     assert rows["measured"]["same_bits"] is True
+    assert "M=64 N=96" in rows["measured"]["compared_at"]
     assert (wrong["estimate"], wrong["measured"]) == (None, None)
     assert wrong["feasible"]["reason"].startswith("refused [shape]")
     table = CliRunner().invoke(cli, [*command, "--measure", "llvm"]).output.splitlines()
     assert table[0].split() == ["schedule", "reckoned", "measured", "bound", "by", "from", "memory"]
     assert [line.split()[0] for line in table[1:]] == ["rows", "wrong"]
+
+
+def test_sizes_that_are_too_many_are_not_said_to_be_compared(kernel: tw.Kernel) -> None:
+    schedule = tw.Schedule(kernel)
+    _, lanes = schedule.split("Y.j", 16)
+    schedule.vectorize(lanes)
+    large = {"M": 2300, "N": 2300}
+    (one,) = tw.measured(rank(kernel, {"vectors": schedule}, "h200", large), large)
+    assert one.measurement is not None
+    assert "M=2300 N=2300" not in one.measurement.compared
+    assert any(f"N={n}" in text for text in one.measurement.compared for n in (33, 34)), "two vectors and more"
+
+
+def test_a_record_has_the_terms_of_a_sum() -> None:
+    text = "kernel p(A: bf16[M, K], W: bf16[K, N]) -> (Y: f32[M, N]) { allow reassociate\n"
+    (product,) = tw.parse(text + " Y[i, j] = sum(k) f32(A[i, k]) * f32(W[k, j]) }").values()
+    at = {"M": 64, "K": 64, "N": 64}
+    (one,) = rank(product, {"tiles": tw.gpu_schedule(product, tw.Sizes(rows=32, columns=64, depth=16))}, "h200", at)
+    (launch,) = candidate(one)["schedule"]["launches"]
+    assert sorted(n for name, n in launch["tiles"]["Y"].items() if "_" not in name) == [16, 32, 64]

@@ -154,3 +154,10 @@ def test_the_command_ranks() -> None:
     assert rows[1].startswith("matmul_roles")
     assert rows[-1].startswith("softmax")
     assert "refused" in rows[-1]
+
+
+def test_where_nothing_runs_nothing_is_reckoned() -> None:
+    (kernel,) = tw.parse("kernel e(X: f32[M]) -> (Y: f32[M - 1]) where M >= 1 { Y[i] = X[i] }").values()
+    state = tw.gpu_schedule(kernel).state
+    found = estimate(state.program, state.tree, machine("h200"), {"M": 1})
+    assert list(explanation(found)) == ["M=1 on H200 SXM, as measured: nothing runs at these sizes"]

@@ -46,6 +46,16 @@ def every(value, kind, change):
     return rebuilt(value, {id(n): change(n) for n in postorder(value) if isinstance(n, kind) and change(n) is not n})
 
 
+def shortened(program, first):
+    """The program whose copy of B begins at another row."""
+    copy = program.stage("B_cache")
+    short = replace(copy, ranges=(replace(copy.ranges[0], lower=(Affine.number(first),)), copy.ranges[1]))
+    statements, _ = lower_stage(short, lambda r, p: ())
+    kept = [s for s in program.statements if s.stage != "B_cache"]
+    stages = tuple(short if s.name == "B_cache" else s for s in program.stages)
+    return replace(program, stages=stages, statements=(*statements, *kept))
+
+
 def scheduled(text, *steps):
     found = kernel(text)
     schedule = tw.Schedule(found)
@@ -122,13 +132,7 @@ def _():
 @mutant("a padded copy ends where what it copies does", "coverage", "bounds")
 def _():
     found, state = scheduled(ROWS, PADDED)
-    program = state.program
-    copy = program.stage("B_cache")
-    short = replace(copy, ranges=(replace(copy.ranges[0], lower=(Affine.number(0),)), copy.ranges[1]))
-    statements, _ = lower_stage(short, lambda r, p: ())
-    kept = [s for s in program.statements if s.stage != "B_cache"]
-    stages = tuple(short if s.name == "B_cache" else s for s in program.stages)
-    return found, replace(program, stages=stages, statements=(*statements, *kept)), state.tree
+    return found, shortened(state.program, 0), state.tree
 
 
 @mutant("a read that is not padded finds what a copy has beyond the edges", "rounding")
@@ -143,13 +147,7 @@ def _():
 @mutant("a copy is read that holds less", "coverage")
 def _():
     found, state = scheduled(ROWS, ("cache_read", "B", "Y.y"))
-    program = state.program
-    copy = program.stage("B_cache")
-    short = replace(copy, ranges=(replace(copy.ranges[0], lower=(Affine.number(1),)), copy.ranges[1]))
-    statements, _ = lower_stage(short, lambda r, p: ())
-    kept = [s for s in program.statements if s.stage != "B_cache"]
-    stages = tuple(short if s.name == "B_cache" else s for s in program.stages)
-    return found, replace(program, stages=stages, statements=(*statements, *kept)), state.tree
+    return found, shortened(state.program, 1), state.tree
 
 
 @mutant("a copy is made after it is read", "dependence")
