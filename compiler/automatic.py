@@ -72,7 +72,7 @@ def chosen(kernel: Kernel, at: Mapping[str, int], machine: str = "h200") -> Size
         schedule = Schedule(kernel)
         schedule_for_gpu(schedule, sizes)
         reckoned = estimate(schedule.state.program, schedule.state.tree, on, at)
-        if all(launch.residency.blocks for launch in reckoned.launches):
+        if all(launch.fits for launch in reckoned.launches):
             found.append((sizes, reckoned.seconds, reckoned.asked))
     least = min((seconds for _, seconds, _ in found), default=0.0)
     near = [(asked, sizes) for sizes, seconds, asked in found if seconds <= (1 + WORTH) * least]

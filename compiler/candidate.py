@@ -70,12 +70,19 @@ def _feasible(estimate: Estimate, parts: Sequence[Launch]) -> Iterator[dict[str,
     """What a program of each launch takes."""
     for launch in estimate.launches:
         room = launch.residency
+        taken: dict[str, Any] = (
+            {
+                "threads": room.threads,
+                "registers": room.registers,
+                "shared_memory": room.shared,
+                "programs": room.blocks,
+                "bound_by": list(room.binding),
+            }
+            if room is not None
+            else {"threads": launch.waves.slots}
+        )
         yield {
-            "threads": room.threads,
-            "registers": room.registers,
-            "shared_memory": room.shared,
-            "programs": room.blocks,
-            "bound_by": list(room.binding),
+            **taken,
             "contiguous": {
                 f"{m.tensor} {m.kind}": run(estimate.program, parts[launch.number], m) for m in launch.moved
             },

@@ -74,9 +74,9 @@ def rank(
             found.append(Ranked(name, None, str(error).splitlines()[0], schedule))
             continue
         reckoned = estimate(schedule.state.program, schedule.state.tree, on, sizes)
-        full = next((launch for launch in reckoned.launches if launch.residency.blocks == 0), None)
+        full = next((launch.residency for launch in reckoned.launches if not launch.fits), None)
         if full is not None:
-            what = " and ".join(full.residency.binding)
+            what = " and ".join(full.binding)
             found.append(Ranked(name, None, f"a multiprocessor has too little of {what} for one program", schedule))
             continue
         found.append(Ranked(name, reckoned, "", schedule))

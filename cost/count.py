@@ -172,15 +172,21 @@ def _value(value: isl.PwAff, known: isl.Set) -> sympy.Expr | None:
     """A piecewise affine expression of the sizes; None where it has conditions."""
     isl.DEFAULT_CONTEXT.set_ast_build_detect_min_max(1)
     value = value.gist(known).coalesce()
-    names = [str(known.get_dim_name(_PARAM, n)) for n in range(known.dim(_PARAM))]
+    names = tuple(str(known.get_dim_name(_PARAM, n)) for n in range(known.dim(_PARAM)))
     words = {name: f"size{n}" for n, name in enumerate(names)}
     try:
         text = expression(isl.AstBuild.from_context(known).expr_from_pw_aff(value), lambda name: words[name])
     except KeyError:
         return None
-    if " if " in text:
-        return None
-    given: dict[str, Any] = {words[name]: symbol(name) for name in names}
+    return None if " if " in text else _parsed(text, names)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str, names: tuple[str, ...]) -> sympy.Expr:
+    """What a text says of sizes, the first of which it calls size0."""
+    if text.isdigit():
+        return sympy.Integer(text)
+    given: dict[str, Any] = {f"size{n}": symbol(name) for n, name in enumerate(names)}
     words_of: dict[str, Any] = {**given, "min": sympy.Min, "max": sympy.Max}
     return ceilings(_expr(sympy.parse_expr(text, words_of)))
 
@@ -221,13 +227,18 @@ def number(found: sympy.Expr, sizes: Mapping[str, int]) -> int:
     return int(found.subs({s: sizes[str(s)] for s in found.free_symbols}))
 
 
-def listed(points: isl.Set, sizes: Mapping[str, int], names: Sequence[str]) -> int:
-    """The number of points of a set at given sizes, one by one, but for dimensions that hang on no others."""
+def fixed(points: isl.Set, sizes: Mapping[str, int], names: Sequence[str]) -> isl.Set:
+    """A set at given sizes."""
     for name in names:
         position = points.find_dim_by_name(_PARAM, name)
         if position >= 0:
             points = points.fix_val(_PARAM, position, isl.Val(sizes[name]))
-    points = points.project_out(_PARAM, 0, points.dim(_PARAM))
+    return points.project_out(_PARAM, 0, points.dim(_PARAM))
+
+
+def listed(points: isl.Set, sizes: Mapping[str, int], names: Sequence[str]) -> int:
+    """The number of points of a set at given sizes, one by one, but for dimensions that hang on no others."""
+    points = fixed(points, sizes, names)
     total = 1
     for position in reversed(range(points.dim(_SET))):
         line, rest = _line(points, position), points.project_out(_SET, position, 1).coalesce()

@@ -7,19 +7,20 @@ units wait for one another inside a program, unless several programs are residen
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..compiler.ir.tree import loops
 from ..passes.recipe import default_warps
-from .capacity import Residency, reached, residency
+from .capacity import reached, residency
 from .count import number
 from .held import held
-from .launches import Waves, launches, waves
-from .lifetimes import during
+from .launches import launches, waves
 from .memory import given, key, stretched
+from .processor import on_processor
 from .resources import Resource, addresses, banked, beyond, computed, of_products, waited_for
 from .spills import unfinished
+from .times import Estimate, LaunchTime, Pipeline
 from .traffic import moved
 from .work import work
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ..compiler.ir.tree import Node
     from .held import Held
     from .launches import Launch
-    from .lifetimes import Live
     from .machine import Machine
     from .spills import Panel
     from .traffic import Moved
@@ -41,97 +41,18 @@ REGISTERS = 48
 MOST_REGISTERS = 255
 
 
-@dataclass(frozen=True)
-class Pipeline:
-    """A pipelined loop of a program, in seconds: how long an iteration's blocks are on their way (*transfer*, and
-    *settle* until they can be used) and in use (*compute*); *slots*: for how many iterations there is room; *seconds*:
-    of all that a multiprocessor runs of it."""
-
-    transfer: float
-    settle: float
-    compute: float
-    slots: int
-    seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class LaunchTime:
-    """A launch: its waves, how many of its programs a multiprocessor holds, what it asks of each resource, how long it
-    takes, and the resource that this is by; *memory*: the bytes that memory gives or takes of each tensor; *asked*:
-    those that programs ask for, with what of their blocks lies beyond an edge; *unfinished*: those of sums that are
-    written out before they are done, and as many that are read again; *flops*: additions and multiplications.
-    """
-
-    number: int
-    waves: Waves
-    residency: Residency
-    resources: tuple[Resource, ...]
-    seconds: float
-    binds: str
-    memory: Mapping[str, float]
-    asked: float
-    unfinished: Mapping[str, int]
-    flops: int
-    pipelines: tuple[Pipeline, ...]
-    moved: tuple[Moved, ...]
-
-    def at(self, resource: str) -> float:
-        """The seconds that a resource takes alone; 0 where it is not asked for."""
-        return next((r.seconds for r in self.resources if r.name == resource), 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class Estimate:
-    """A schedule on a machine at some sizes."""
-
-    program: Program
-    machine: Machine
-    sizes: Mapping[str, int]
-    launches: tuple[LaunchTime, ...]
-
-    @property
-    def seconds(self) -> float:
-        """All launches, one after the other."""
-        return sum(launch.seconds for launch in self.launches)
-
-    @property
-    def memory(self) -> float:
-        """The bytes that memory gives or takes."""
-        return sum(sum(launch.memory.values()) for launch in self.launches)
-
-    @property
-    def asked(self) -> float:
-        """The bytes that programs ask for."""
-        return sum(launch.asked for launch in self.launches)
-
-    @property
-    def flops(self) -> int:
-        """Additions and multiplications."""
-        return sum(launch.flops for launch in self.launches)
-
-    @property
-    def live(self) -> tuple[Live, ...]:
-        """What lies in memory during each launch."""
-        return during(self.program, [m for launch in self.launches for m in launch.moved], self.sizes)
-
-    @property
-    def place(self) -> tuple[float, int, float]:
-        """What comes first: a shorter time, to three digits; of equal ones more warps at once, which hide what the
-        model does not know, and then whatever asks less of all resources."""
-        warps = min((launch.residency.warps or 0 for launch in self.launches), default=0)
-        asked = sum(r.seconds for launch in self.launches for r in launch.resources)
-        return float(f"{self.seconds:.2e}"), -warps, asked
-
-
 def estimate(
     program: Program, tree: Sequence[Node], machine: Machine, sizes: Mapping[str, int], warps: int | None = None
 ) -> Estimate:
-    """The time of a schedule's launches. *warps*: of each program (None: by the size of its tiles).
+    """The time of a schedule's launches on a GPU, or of its nests on a processor. *warps*: of each program of a GPU
+    (None: by the size of its tiles).
 
     Raises:
         MachineError: the machine's file lacks a figure that is needed.
         KeyError: a size is missing.
     """
+    if machine.kind == "CPU":
+        return on_processor(program, tree, machine, sizes)
     transfers, works, panels = moved(program, tree), work(program, tree), unfinished(program, tree)
     found: list[LaunchTime] = []
     for launch in launches(program, tree):

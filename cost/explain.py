@@ -103,8 +103,12 @@ def floor(found: Estimate) -> float:
 
 def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     yield f"launch {launch.number + 1}: {_time(launch.seconds)}, bound by {launch.binds}"
-    yield f"  {launch.waves}"
-    yield f"  a multiprocessor holds {launch.residency}"
+    if launch.residency is not None:
+        yield f"  {launch.waves}"
+        yield f"  a multiprocessor holds {launch.residency}"
+    elif launch.waves.slots > 1:
+        shared = launch.waves
+        yield f"  {shared.slots} threads share {shared.programs} iterations: {100 * shared.busy:.3g} % busy"
     width = max(len(r.name) for r in launch.resources)
     for resource in launch.resources:
         if resource.seconds:
@@ -125,18 +129,31 @@ def _launch(launch: LaunchTime, found: Estimate) -> Iterator[str]:
         yield f"  to gain: {hint}"
 
 
+# What would help a nest on a processor, by what binds it.
+ON_PROCESSORS = {
+    "chains of sums": "more sums at once, in a larger tile, hide the time until each can be used",
+    "loads": "larger tiles in registers use oftener what they read; copies in the order of reading, whole vectors",
+    "loops": "unrolled loops turn less often",
+    "cache 2": "smaller blocks, or copies of them, stay in the first cache",
+    "cache 3": "blocks that fit into the second cache are read from there",
+}
+
+
 def hints(launch: LaunchTime, found: Estimate) -> Iterator[str]:
     """What would help a launch, by what binds it."""
+    if launch.residency is None and launch.binds in ON_PROCESSORS:
+        yield ON_PROCESSORS[launch.binds]
     if any(launch.unfinished.values()):
         yield "the loop over terms inside of those over sums finishes each sum before the next is begun"
     there = sum(m.there.at(found.sizes) for m in launch.moved)
     given = sum(launch.memory.values())
     if launch.binds == "memory" and given > 1.2 * there:
-        yield f"memory gives {given / there:.2g} times what is there: larger tiles, or programs in groups that share"
+        shared = "" if launch.residency is None else ", or programs in groups that share"
+        yield f"memory gives {given / there:.2g} times what is there: larger tiles{shared}"
     if launch.binds == "cache":
         asked = sum(m.asked.at(found.sizes) for m in launch.moved)
         yield f"{asked / there:.3g} times what is there is asked for: larger tiles read each element less often"
-    if launch.binds in ("matrix units", "vector units") and launch.waves.busy < 0.9:
+    if launch.residency is not None and launch.binds.endswith("units") and launch.waves.busy < 0.9:
         yield f"{100 * (1 - launch.waves.busy):.0f} % of the slots are idle at the end: other tiles fill them better"
     matrix, vector = launch.at("matrix units"), launch.at("vector units")
     if 0 < 0.05 * matrix < vector and launch.seconds > matrix + vector:
@@ -163,7 +180,7 @@ def record(found: Estimate) -> dict[str, Any]:
                 "programs": launch.waves.programs,
                 "waves": launch.waves.waves,
                 "busy": launch.waves.busy,
-                "resident": launch.residency.blocks,
+                "resident": launch.residency.blocks if launch.residency is not None else None,
                 "resources": {r.name: r.seconds for r in launch.resources},
                 "moved": [
                     {

@@ -7,12 +7,13 @@ import os
 import platform
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .machine import MachineError
+from .machine import UNITS, MachineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,20 +35,48 @@ def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> floa
     return amount / min(found)
 
 
-def processor() -> str:
-    """The file of the processor that this runs on: its caches, and what it copies and multiplies a second with as many
-    threads as NumPy takes of itself."""
+@dataclass(frozen=True)
+class Core:
+    """What was measured of one core: *vector*: bytes of a register; *registers*: how many there are; *fused*: operations a second on f32, two for a
+    product with a sum; *latency*: seconds until the next of these; *reading*: bytes a second, by the size of a block
+    that is read again and again."""
+
+    vector: int
+    registers: int
+    fused: float
+    latency: float
+    reading: Callable[[int], float]
+
+
+def processor(core: Core) -> str:
+    """The file of the processor that this runs on: its caches, what a core computes and is given by each of them, and
+    what NumPy copies and multiplies a second with as many threads as it takes of itself."""
     source, target = np.ones(256 * MiB // 4, np.float32), np.empty(256 * MiB // 4, np.float32)
     copied = best(lambda: np.copyto(target, source), 2 * source.nbytes)
     a, b = np.ones((1024, 1024), np.float32), np.ones((1024, 1024), np.float32)
     multiplied = best(lambda: a @ b, 2 * 1024**3)
+    caches = dict(_caches())
+    again = "read again and again by one core"
     figures = {
         "memory_bandwidth": (round(copied / 1e9, 1), "GB/s", f"a copy of 256 MiB, read and written, best of {ROUNDS}"),
+        "core_memory_bandwidth": (round(core.reading(512 * MiB) / 1e9, 1), "GB/s", f"512 MiB {again}"),
         "cores": (os.cpu_count() or 1, "", "as the system says"),
-        **dict(_caches()),
+        "vector_bytes": (core.vector, "B", "a register of the instructions that are used"),
+        "vector_registers": (core.registers, "", "of those instructions"),
+        "sum_latency": (round(core.latency * 1e9, 2), "ns", "products with sums in one chain"),
     }
+    inner = 0
+    for name, (value, unit, said) in caches.items():
+        size = int(value * UNITS[unit])
+        block = max(inner + (size - inner) // 2, 16 << 10)
+        figures[name] = (value, unit, said)
+        # Of a cache that is shared, a block that is much larger than the one before it.
+        block = min(block, 8 * inner) if inner else block
+        figures[f"{name}_bandwidth"] = (round(core.reading(block) / 1e9, 1), "GB/s", f"{block >> 10} KiB {again}")
+        inner = size
     rates = [
-        ("f32", "f32", "vector", round(multiplied / 1e9, 1), "GFLOP/s", f"NumPy's product of 1024, best of {ROUNDS}")
+        ("f32", "f32", "vector", round(multiplied / 1e9, 1), "GFLOP/s", f"NumPy's product of 1024, best of {ROUNDS}"),
+        ("f32", "f32", "core", round(core.fused / 1e9, 1), "GFLOP/s", "products with sums in 16 chains, on one core"),
     ]
     name = _cpu_name()
     return text(name, name.split()[0] if name else "unknown", "CPU", platform.machine(), figures, rates)

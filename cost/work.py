@@ -50,8 +50,8 @@ class Work:
     rounds: int = 0
 
 
-def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
-    """What each leaf does, in their order."""
+def work(program: Program, tree: Sequence[Node], costs: Mapping[str, int] = INSTRUCTIONS) -> tuple[Work, ...]:
+    """What each leaf does, in their order. *costs*: the instructions of operations that are more than one."""
     found: list[Work] = []
     ranges = Ranges(program)
     for item in placed(tree):
@@ -62,7 +62,7 @@ def work(program: Program, tree: Sequence[Node]) -> tuple[Work, ...]:
         lanes = _full(item) if matrix else None
         tile = _sides(program, statement, item) if matrix else None
         every = _axes(item)
-        weights = _weights(statement.value, ranges, item, statement, every)
+        weights = _weights(statement.value, ranges, item, statement, every, costs)
         flops = _flops(statement.value)
         own, rounds = weights.pop(every, 0), 0 if matrix else _rounds(statement, item, every)
         found.append(Work(item.places[0], statement.name, times, flops, own, matrix, lanes, tile, rounds))
@@ -160,7 +160,7 @@ def _flops(value: Expr) -> int:
 
 
 def _weights(
-    value: Expr, ranges: Ranges, item: Placed, statement: Statement, axes: frozenset[str]
+    value: Expr, ranges: Ranges, item: Placed, statement: Statement, axes: frozenset[str], costs: Mapping[str, int]
 ) -> dict[frozenset[str], int]:
     """The instructions of a lane for an expression, by the axes whose lanes compute something of their own."""
     instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
@@ -170,25 +170,27 @@ def _weights(
         places = node.affine.names() if isinstance(node, Index) else ()
         own = {n for name in places if name in instance for n in instance[name].names()}
         on[id(node)] = frozenset(own & axes).union(*(on[id(child)] for child in children(node)))
-        cost = _instructions(node, ranges, {id(c): on[id(c)] for c in children(node)})
+        cost = _instructions(node, ranges, {id(c): on[id(c)] for c in children(node)}, costs)
         if cost:
             found[on[id(node)]] = found.get(on[id(node)], 0) + cost
     return found
 
 
-def _instructions(node: Expr, ranges: Ranges, on: Mapping[int, frozenset[str]]) -> int:
+def _instructions(node: Expr, ranges: Ranges, on: Mapping[int, frozenset[str]], costs: Mapping[str, int]) -> int:
     """The instructions of a lane for one operation. *on*: the axes that its operands differ along."""
     match node:
         case Binary(op="/") if node.dtype.is_float and not on[id(node.right)] and ranges.within_one(node.left):
-            return INSTRUCTIONS["reciprocal"]
+            return costs["reciprocal"]
         case Binary(op="+" | "-" | "*"):
             return 1
         case Binary() | Unary():
-            return INSTRUCTIONS.get(node.op, 1)
+            return costs.get(node.op, 1)
         case Call(function="fma"):
             return 1
         case Call():
-            return _called(node, ranges)
+            return _called(node, ranges, costs)
+        case Cast() if node.dtype.is_float and node.dtype.bits < 32:
+            return costs.get("narrow", 1)
         case Cast() | Compare() | Logic() | Select():
             return 1
         case Partial():
@@ -197,9 +199,9 @@ def _instructions(node: Expr, ranges: Ranges, on: Mapping[int, frozenset[str]]) 
             return 0
 
 
-def _called(node: Call, ranges: Ranges) -> int:
+def _called(node: Call, ranges: Ranges, costs: Mapping[str, int]) -> int:
     """The operations of the sequence that defines an elementary function, or of a shorter one."""
     key = (node.function, node.dtype.wide.name)
     if key in SEQUENCES and node.dtype.wide == F32 and ranges.nonpositive(node.arguments[0]):
         return sequence(NONPOSITIVE.get(node.function, node.function), F32).cost
-    return sequence(node.function, node.dtype.wide).cost if key in SEQUENCES else INSTRUCTIONS["/"]
+    return sequence(node.function, node.dtype.wide).cost if key in SEQUENCES else costs["/"]

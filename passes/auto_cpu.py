@@ -50,20 +50,22 @@ def _contracted(steps: Steps, group: Group, one: Product, sizes: CpuSizes, at: M
 
 
 def _rows(steps: Steps, group: Group) -> None:
-    """A row at a time: what only it needs is computed in the row's iteration."""
+    """A row at a time: what only it needs is computed in the row's iteration. A sum that is one number is one row."""
     program = steps.state.program
     root = program.stage(group.root)
     names = (*group.members, group.root)
     reduced = [n for n in names if reductions(program.stage(n))]
     of = dimensions(program, group)
     shared = [r.index for r in root.ranges if all(any(r.index in d for d in of[m].values()) for m in reduced)]
-    if not shared:
+    if not shared and root.ranges:
         return
     grid = [f"{group.root}.{n}" for n in shared]
-    steps.reorder(*grid, *(f"{group.root}.{r.index}" for r in root.ranges if r.index not in shared))
-    for member in reversed(group.members):
+    inside = [f"{group.root}.{r.index}" for r in root.ranges if r.index not in shared]
+    if len(grid) + len(inside) > 1:
+        steps.reorder(*grid, *inside)
+    for member in reversed(group.members) if grid else ():
         steps.compute_at(member, grid[-1])
-    for name in names:
+    for name in names if grid else reduced:
         stage = program.stage(name)
         lanes = [n for n in reductions(stage) if n.order.kind == "lanes"]
         if lanes:
@@ -75,7 +77,8 @@ def _rows(steps: Steps, group: Group) -> None:
             last = steps[name].loops[-1]
             if last not in grid:
                 attempt(steps, steps.vectorize, last)
-    steps.parallel(grid[0])
+    if grid:
+        steps.parallel(grid[0])
 
 
 def _lanes(steps: Steps, name: str, node: Reduce) -> None:

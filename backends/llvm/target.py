@@ -40,6 +40,11 @@ class Processor:
         """How many f32 a vector register has."""
         return self.bits // 32
 
+    @property
+    def registers(self) -> int:
+        """How many vector registers there are."""
+        return 32 if self.bits == 512 or not self.triple.startswith("x86_64") else 16
+
 
 @cache
 def host() -> Processor:

@@ -14,6 +14,7 @@ from ...cost.machine import machine as machine_of
 from ...cost.table import aligned
 from ...passes.refusal import IllegalTransformError
 from ..automatic import gpu_schedule, partitions
+from ..automatic_cpu import cpu_schedule
 from ..candidate import candidate
 from ..measuring import measured
 from ..ranking import Ranked, rank
@@ -35,7 +36,7 @@ KERNEL = click.option("--kernel", "chosen", help="The kernel, if FILE holds seve
 @click.command(epilog="Example: txc explain examples/matmul_silu.tx --size M=1024 K=4096 N=12288")
 @click.argument("file")
 @KERNEL
-@click.option("--schedule", "script", help="A Python file that defines schedule(s); without it the default for a GPU.")
+@click.option("--schedule", "script", help="A Python file that defines schedule(s); without it the default.")
 @MACHINE
 @SIZE
 @click.option("--warps", type=click.IntRange(1, 32), help="Warps of a program; without it by its tiles.")
@@ -53,11 +54,12 @@ def explain(
 ) -> None:
     """Say what a schedule of a kernel in FILE costs on a machine, and why.
 
-    Without a schedule it is the default for a GPU, with the tiles that are reckoned best for the sizes.
+    Without a schedule it is the default for such a machine, with the tiles that are reckoned best for the sizes.
     """
     kernel = read_kernel(file, chosen)
     at = numbers(kernel, sizes)
-    schedule = scheduled(kernel, script) if script is not None else gpu_schedule(kernel, at=at, machine=name)
+    default = cpu_schedule if machine_of(name).kind == "CPU" else gpu_schedule
+    schedule = scheduled(kernel, script) if script is not None else default(kernel, at=at, machine=name)
     found = estimate(schedule.state.program, schedule.state.tree, machine_of(name), at, warps)
     if plot is not None:
         _draw(found, plot)
@@ -108,6 +110,10 @@ def rank_(
     if (folder is None) == (not fusions):
         raise click.UsageError("rank takes --schedules FOLDER or --partitions, one of them")
     at = numbers(kernel, sizes)
+    if fusions and machine_of(name).kind == "CPU":
+        raise click.UsageError(
+            "--partitions makes schedules for GPUs, and the machine is a processor: --schedules FOLDER"
+        )
     candidates, refused = (partitions(kernel), []) if folder is None else _of_folder(kernel, folder)
     found = rank(kernel, candidates, name, at)
     if measure is not None:

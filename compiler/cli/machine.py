@@ -41,9 +41,16 @@ def show(name: str) -> None:
 @click.option("--gpu", "of_gpu", is_flag=True, help="The first GPU instead of the processor; needs torch and triton.")
 def measure(of_gpu: bool) -> None:
     """Measure the machine that this runs on, and print a file for it; takes some seconds."""
+    from ...backends.llvm import measured
+    from ...backends.llvm.target import host
     from ...cost import measure as measuring
 
-    click.echo(measuring.gpu() if of_gpu else measuring.processor(), nl=False)
+    if of_gpu:
+        click.echo(measuring.gpu(), nl=False)
+        return
+    rate, latency = measured.fused_rate(), measured.fused_latency()
+    core = measuring.Core(host().bits // 8, host().registers, rate, latency, measured.read_rate)
+    click.echo(measuring.processor(core), nl=False)
 
 
 def _lines(one: Machine) -> Iterator[str]:

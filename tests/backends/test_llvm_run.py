@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import time
@@ -43,7 +44,14 @@ EDGED = """kernel edged(X: f32[H, C], F: f32[3, C, O], Z: f32[M]) -> (Y: f32[M, 
     S[i in 0..M, o] = sum(r in 0..3, c) (X[i + r - 1, c] else 0.5) * F[r, c, o]
     Y[i, o] = S[i, o] + Z[i]
 }"""
-KERNELS = {"matmul": MATMUL, "norm": NORM, "turned": TURNED, "padded": PADDED, "edged": EDGED}
+SUMMED = "kernel summed(X: f32[M, N]) -> (Y: f32[M]) { Y[i] = sum(j, lanes=8) X[i, j] }"
+MEAN = """kernel mean(X: f32[N], Z: f32[N]) -> (Y: f32) where N >= 1 {
+    s = sum(j, lanes=16) X[j] * Z[j]
+    Y = s / f32(N)
+}"""
+KERNELS = {
+    "matmul": MATMUL, "norm": NORM, "turned": TURNED, "padded": PADDED, "edged": EDGED, "summed": SUMMED, "mean": MEAN,
+}  # fmt: skip
 SMALL = CpuSizes(rows=3, columns=16, panel=6, width=32, chunk=16, side=8)
 CPUS = {"128 bits": "x86-64", "AVX2": "haswell"}
 
@@ -64,6 +72,13 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pool.cell[0] = -1
     yield
     pool.cell[0] = -1
+
+
+@pytest.mark.parametrize("text", [SUMMED, MEAN, "kernel f(X: i32[N]) -> (Y: i32) { Y = sum(j) X[j] }"])
+def test_a_sum_is_made_of_vectors_where_its_order_allows_it(text: str) -> None:
+    assert any("vectorize" in str(step) for step in tw.cpu_schedule(kernel(text)).trace)
+    ordered = kernel(re.sub(r", lanes=\d+", "", text.replace("i32", "f32")))
+    assert not any("vectorize" in str(step) for step in tw.cpu_schedule(ordered).trace)
 
 
 @pytest.mark.parametrize("cpu", CPUS)
@@ -133,7 +148,7 @@ def test_code_for_other_processors_is_made() -> None:
         assert "fmla" not in code  # nothing is fused that the kernel rounds
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [n for n in KERNELS if n != "mean"])  # one number has nothing to share
 def test_threads_change_no_bit(name: str, two_threads: None) -> None:
     given = kernel(KERNELS[name])
     made = tw.compile(given, tw.cpu_schedule(given, SMALL))

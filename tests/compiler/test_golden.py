@@ -78,4 +78,4 @@ def test_there_is_no_recorded_text_without_a_test() -> None:
     wanted = {f"show/{n}" for n in SHOWN} | {f"emit/{n}" for n in EMITTED} | {f"messages/{n}" for n in MALFORMED}
     folder = TESTS / "golden"
     found = {p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.txt")}
-    assert found == wanted | {"kernel/reprs", "explain/matmul_large", "triton_roles/matmul_silu"}
+    assert found == wanted | {"kernel/reprs", "explain/matmul_large", "explain/processor", "triton_roles/matmul_silu"}
