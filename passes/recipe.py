@@ -40,7 +40,7 @@ class Sizes:
     consumers: int = 0
     part: int = 0
     lanes: int = 1024
-    elements: int = 512
+    elements: int = 1024
     whole: int = 16384
     side: int = 64
     strict: int = 32
