@@ -53,7 +53,7 @@ def _count(points: isl.Set) -> sympy.Expr | None:
         dropped: list[int] = []
         for position in order:
             at = position - sum(d < position for d in dropped)
-            if _determined(kept, at):
+            if determined(kept, at):
                 kept = kept.project_out(_SET, at, 1).coalesce()
                 dropped.append(position)
         found = _box(kept)
@@ -95,7 +95,7 @@ def _line(points: isl.Set, position: int) -> isl.Set:
     return points.project_out(_SET, position + 1, rank - position - 1).project_out(_SET, 0, position)
 
 
-def _determined(points: isl.Set, position: int) -> bool:
+def determined(points: isl.Set, position: int) -> bool:
     """Whether the other dimensions say what this one is."""
     rank = points.dim(_SET)
     relation = isl.Map.from_range(points).move_dims(_IN, 0, _OUT, 0, position)
@@ -242,7 +242,7 @@ def listed(points: isl.Set, sizes: Mapping[str, int], names: Sequence[str]) -> i
     total = 1
     for position in reversed(range(points.dim(_SET))):
         line, rest = _line(points, position), points.project_out(_SET, position, 1).coalesce()
-        if _determined(points, position):
+        if determined(points, position):
             points = rest
         elif _across(rest, line, position, points.dim(_SET)).is_subset(points):
             points = rest

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import islpy as isl
 
 from ..compiler.ir.tree import placed
+from .count import determined
 from .traffic import Amount, accumulators, amount, outer, touched
 
 if TYPE_CHECKING:
@@ -59,18 +60,16 @@ def unfinished(program: Program, tree: Sequence[Node]) -> tuple[Panel, ...]:
 
 def _panel(program: Program, item: Placed, access: Access) -> Panel | None:
     """What an update comes back to; None where every sum is finished before the next is begun."""
-    statement = program.statement(item.leaf.statement)
-    instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
-    loops = outer(item)
-    names = {n for place in access.affine if place is not None for n in place.substituted(instance).names()}
-    over_sums = [loop in names for loop in loops]
+
+    def points(deepest: int) -> isl.Set:
+        return touched(program, item, access, deepest=deepest)[1]
+
+    # A loop is over sums if a sum, with the loops outside, says in which of its iterations it is added to.
+    over_sums = [determined(points(n + 1), n) for n in range(len(outer(item)))]
     last = max((n for n, own in enumerate(over_sums) if own), default=-1)
     first = next((n for n, own in enumerate(over_sums[: last + 1]) if not own), None)
     if first is None:
         return None
-
-    def points(deepest: int) -> isl.Set:
-        return touched(program, item, access, deepest=deepest)[1]
 
     rank = program.tensors[access.tensor].rank
     width = program.tensors[access.tensor].dtype.bits // 8

@@ -66,6 +66,12 @@ def test_sums_one_after_the_other_share_the_room() -> None:
     assert launch.residency.blocks == 1
 
 
+def test_a_sum_in_lanes_is_not_left_unfinished() -> None:
+    for name in ("rmsnorm", "layernorm"):
+        found = reckoned(name=name, M=64, D=8192)
+        assert not any(any(launch.unfinished.values()) for launch in found.launches)
+
+
 def test_nothing_takes_less_than_its_bytes() -> None:
     for tiles in (tw.Sizes(), tw.Sizes(rows=64, columns=64), tw.Sizes(rows=128, columns=256, stages=3)):
         found = reckoned(tiles)
