@@ -232,7 +232,7 @@ def overhead() -> dict[str, float]:
 
     def by_hand() -> torch.Tensor:
         Y = torch.empty_like(G)
-        kernel[(24, 64)](G, U, Y, 12288, 64, WIDE=False, num_warps=2, num_stages=1, enable_fp_fusion=False)
+        kernel[(24, 64)](G, U, Y, 12288, 64, TALL=False, WIDE=False, num_warps=2, num_stages=1, enable_fp_fusion=False)
         return Y
 
     readings: dict[str, list[float]] = {"by hand": [], "module": [], "compiled": []}

@@ -37,9 +37,9 @@ def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> floa
 
 @dataclass(frozen=True)
 class Core:
-    """What was measured of one core: *vector*: bytes of a register; *registers*: how many there are; *fused*: operations
-    a second on f32, two for a product with a sum; *latency*: seconds until the next of these; *reading*: bytes a second,
-    by the size of a block that is read again and again."""
+    """What was measured of one core: *vector*: bytes of a register; *registers*: how many there are; *fused*:
+    operations a second on f32, two for a product with a sum; *latency*: seconds until the next of these; *reading*:
+    bytes a second, by the size of a block that is read again and again."""
 
     vector: int
     registers: int

@@ -85,6 +85,9 @@ def _capacity(function: Any, launch: Launch, arch: int, aligned: bool) -> Capaci
     if blocks:
         constants["TMA"] = tma
         signature["TMA"] = "constexpr"
+    if launch.grid.tall:
+        constants["TALL"] = False
+        signature["TALL"] = "constexpr"
     if not tma:
         constants |= dict.fromkeys(blocks)
         signature |= dict.fromkeys(blocks, "constexpr")

@@ -54,6 +54,11 @@ class Grid:
         return plain and all(c.low == "0" for c in self.counts)
 
     @property
+    def tall(self) -> str:
+        """Whether a launch needs the third axis, in the host's words; "" where it never does."""
+        return f"{self.counts[0].name} > {AXIS}" if self.plane else ""
+
+    @property
     def programs(self) -> str:
         """The grid of a launch, as a tuple."""
         if self.plane:
@@ -110,7 +115,9 @@ def numbers(names: Names, grid: Grid, chain: Sequence[For], number: str) -> Iter
     parts = [(index, count.name, count.low) for index, count in zip(loops, counts, strict=True)]
     if grid.plane:
         yield f"{loops[1]} = tl.program_id(0)"
-        yield f"{loops[0]} = tl.program_id(1) + tl.num_programs(1) * tl.program_id(2)"
+        yield f"{loops[0]} = tl.program_id(1)"
+        yield "if TALL:"
+        yield f"    {loops[0]} += tl.num_programs(1) * tl.program_id(2)"
         return
     if grid.groups is None:
         yield from taken_apart(number, parts)

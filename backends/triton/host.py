@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Names that the function itself uses.
 HOST_NAMES = (
-    *("functools", "out", "device", "grid", "wide", "pid", "WIDE", "check", "check_apart", "constant"),
+    *("functools", "out", "device", "grid", "wide", "pid", "WIDE", "TALL", "check", "check_apart", "constant"),
     *("tma", "TMA", "has_tma", "copies_blocks", "processors", "TensorDescriptor"),
     *("num_warps", "num_stages", "enable_fp_fusion"),
 )
@@ -160,6 +160,8 @@ def _launch(launch: Launch, names: Names, body: Writer) -> None:
             made = f"TensorDescriptor.from_tensor({names[found.tensor]}, {list(found.shape)})"
             body.line(f"{found.name} = {made} if tma else None")
         flags = "TMA=tma, "
+    if launch.grid.tall:
+        flags += f"TALL={launch.grid.tall}, "
     options = [f"{flags}WIDE=wide, num_warps={launch.warps}, num_stages={launch.stages}, enable_fp_fusion=False"]
     for line in launch.grid.host(names):
         body.line(line)

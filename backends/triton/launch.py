@@ -85,7 +85,7 @@ def kernel_text(program: Program, names: Names, tiles: Tiles, stmt: Stmt, warps:
     stages = max((s.stages for s in statements_of((stmt,)) if isinstance(s, For)), default=1)
     launch = Launch(name, arguments, grid, warps or _warps(tiles, stmt), stages, descriptors)
     given = {n for n, _ in arguments}
-    flags = ["TMA: tl.constexpr"] if descriptors else []
+    flags = [*(["TMA: tl.constexpr"] if descriptors else []), *(["TALL: tl.constexpr"] if grid.tall else [])]
     parameters = ", ".join([*(n for n, _ in arguments), *flags, "WIDE: tl.constexpr"])
     sizes = [names[n] for n in program.sizes if names[n] in given]
     scalars = [f"{names[n]} = {_scalar(names[n], t)}" for n, t in program.scalars.items() if names[n] in given]
@@ -202,7 +202,7 @@ def _guards(names: Names, chain: Sequence[For], grid: Grid) -> list[str]:
         if not loop.rectangular and count.grouped is None:
             own += [f"({loop.low} <= {names[loop.index]})", f"({names[loop.index]} < {loop.high})"]
         found += [" & ".join(own)] if own else []
-    outer = [f"{names[chain[0].index]} < {grid.counts[0].name}"] if grid.plane else []
+    outer = [f"not TALL or {names[chain[0].index]} < {grid.counts[0].name}"] if grid.tall else []
     return [*outer, *found]
 
 

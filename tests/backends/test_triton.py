@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import tilewright as tw
-from tilewright.backends.triton import host, launch
+from tilewright.backends.triton import grid, host, launch
 from tilewright.backends.triton.emit import emit_triton
 from tilewright.backends.triton.layout import broken
 from tilewright.compiler.inputs import random_inputs
@@ -104,3 +104,17 @@ def test_an_operation_has_the_bits_of_the_language(name: str, interpreter: Inter
     (got,) = interpreter.run(compiled.source, compiled.kernel.name, arguments)
     wrong = np.flatnonzero(differing(want, got))
     assert not len(wrong), {k: (v[wrong[0]], want[wrong[0]], got[wrong[0]]) for k, v in arguments.items()}
+
+
+def test_rows_that_the_second_axis_cannot_count_go_on_along_the_third(
+    monkeypatch: pytest.MonkeyPatch, interpreter: Interpreter
+) -> None:
+    monkeypatch.setattr(grid, "AXIS", 4)
+    (kernel,) = tw.parse("kernel f(X: f32[M, N]) -> (Y: f32[M, N]) { Y[i, j] = X[i, j] + 1 }").values()
+    state = tw.gpu_schedule(kernel, tw.Sizes(elements=8)).state
+    source = emit_triton(state.program, state.tree, "").source
+    assert "TALL=Y_i_count > 4" in source
+    for rows in (3, 4, 5, 11):
+        X = np.arange(rows * 9, dtype=np.float32).reshape(rows, 9)
+        (found,) = interpreter.run(source, "f", {"X": X})
+        assert same_bits(np.asarray(found), np.asarray(kernel(X)))
