@@ -9,6 +9,7 @@ loop that is next to those whose iterations the level holds, and over all furthe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from ..compiler.ir.quasiaffine import Affine
     from ..compiler.ir.tree import Placed
 
-# Bytes that move together.
+# Bytes that move together; so many rows at once are read ahead of by hardware, once so many lines of a row were read.
 LINE = 64
+STREAMS, STARTS = 32, 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,30 @@ class Levels:
             key = (tensor, kind)
             found[key] = found.get(key, 0.0) + self._bytes(own, depth) * self._stretched(own, depth)
         return found
+
+    def alone(self, capacity: float) -> float:
+        """Those of the bytes that pass whose lines nothing tells beforehand: the first ones of every piece of a row."""
+        total = 0.0
+        for (*_, depth, _), own in self._together(capacity).items():
+            lines = self._piece(own[0]) / LINE
+            share = min(1.0, STARTS / lines)
+            total += share * self._bytes(own, depth) * self._stretched(own, depth)
+        return total
+
+    def _piece(self, one: Reached) -> float:
+        """The bytes of a row that are touched one after the other, while no more than STREAMS rows are; infinite where
+        the next row is the neighbour of a whole one."""
+        tensor = self.program.tensors[one.tensor]
+        if one.packed or not tensor.rank:
+            return inf
+        row = tensor.shape(self.sizes)[-1]
+        for depth in range(one.scope, len(one.loops) + 1):
+            points = self._points((one,), depth)
+            length = min(most(points, points.dim(isl.dim_type.set) - 1) or row, row)
+            count = self.elements((one,), depth) / max(1.0, self.iterations(one.item, depth))
+            if count <= STREAMS * length:
+                return length * tensor.dtype.bits // 8 if length < row else inf
+        return inf
 
     def _together(self, capacity: float) -> dict[tuple[str, str, int, tuple[str, ...]], list[Reached]]:
         """The accesses that are counted together: of one tensor, over the same loops."""

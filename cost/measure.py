@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 9
 MiB = 1 << 20
+# Bytes between lines that are read alone.
+APART = 256
 # The driver's number for a question, and the lanes of architectures that have not 128.
 MOST_BLOCKS, LANES = 106, {6: 64, 7: 64}
 
@@ -39,13 +41,14 @@ def best(run: Callable[[], object], amount: float, rounds: int = ROUNDS) -> floa
 class Core:
     """What was measured of one core: *vector*: bytes of a register; *registers*: how many there are; *fused*:
     operations a second on f32, two for a product with a sum; *latency*: seconds until the next of these; *reading*:
-    bytes a second, by the size of a block that is read again and again."""
+    bytes a second of a block that is read again and again, by its size and how far what is read lies apart (0: all of
+    it is read)."""
 
     vector: int
     registers: int
     fused: float
     latency: float
-    reading: Callable[[int], float]
+    reading: Callable[[int, int], float]
 
 
 def processor(core: Core) -> str:
@@ -59,7 +62,12 @@ def processor(core: Core) -> str:
     again = "read again and again by one core"
     figures = {
         "memory_bandwidth": (round(copied / 1e9, 1), "GB/s", f"a copy of 256 MiB, read and written, best of {ROUNDS}"),
-        "core_memory_bandwidth": (round(core.reading(512 * MiB) / 1e9, 1), "GB/s", f"512 MiB {again}"),
+        "core_memory_bandwidth": (round(core.reading(512 * MiB, 0) / 1e9, 1), "GB/s", f"512 MiB {again}"),
+        "core_memory_alone": (
+            round(core.reading(512 * MiB, APART) / 1e9, 1),
+            "GB/s",
+            f"lines {APART} bytes apart in 512 MiB, by one core",
+        ),
         "cores": (os.cpu_count() or 1, "", "as the system says"),
         "vector_bytes": (core.vector, "B", "a register of the instructions that are used"),
         "vector_registers": (core.registers, "", "of those instructions"),
@@ -72,7 +80,10 @@ def processor(core: Core) -> str:
         figures[name] = (value, unit, said)
         # Of a cache that is shared, a block that is much larger than the one before it.
         block = min(block, 8 * inner) if inner else block
-        figures[f"{name}_bandwidth"] = (round(core.reading(block) / 1e9, 1), "GB/s", f"{block >> 10} KiB {again}")
+        figures[f"{name}_bandwidth"] = (round(core.reading(block, 0) / 1e9, 1), "GB/s", f"{block >> 10} KiB {again}")
+        if inner:
+            alone = f"lines {APART} bytes apart in {block >> 10} KiB, by one core"
+            figures[f"{name}_alone"] = (round(core.reading(block, APART) / 1e9, 1), "GB/s", alone)
         inner = size
     rates = [
         ("f32", "f32", "vector", round(multiplied / 1e9, 1), "GFLOP/s", f"NumPy's product of 1024, best of {ROUNDS}"),

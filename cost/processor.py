@@ -46,7 +46,8 @@ PARTIAL = 4
 class _Core:
     """A core: *slot*: seconds of a vector instruction; *load*: of a vector that is read from the first cache; *wait*:
     until a sum can be used; *width*: bytes of a vector; *registers*: how many of them it has; *levels*: of each cache
-    its bytes; *rates*: bytes a second of what lies behind each, memory last; *all*: those that memory gives all cores.
+    its bytes; *rates*: bytes a second of what lies behind each, memory last; *alone*: of lines of that which are read
+    alone, and would not be waited for otherwise; *all*: those that memory gives all cores.
     """
 
     slot: float
@@ -56,6 +57,7 @@ class _Core:
     registers: int
     levels: tuple[float, ...]
     rates: tuple[float, ...]
+    alone: tuple[float, ...]
     all: float
 
 
@@ -85,7 +87,10 @@ def _core(machine: Machine) -> _Core:
     if not names:
         raise MachineError(f"the caches of {machine.name} are not known")
     width = int(machine.figure("vector_bytes").value)
-    rates = [machine.figure(f"{n}_bandwidth").value for n in names[1:]]
+    behind = ["core_memory", *reversed(names[1:])][::-1]
+    rates = [machine.figure(f"{n}_bandwidth").value for n in behind]
+    # Where nobody measured lines alone they count as any others.
+    alone = [machine.figures.get(f"{n}_alone", machine.figure(f"{n}_bandwidth")).value for n in behind]
     return _Core(
         2 * width / 4 / machine.rate("f32", "f32", "core").value,
         width / machine.figure("cache_level_1_bandwidth").value,
@@ -93,7 +98,8 @@ def _core(machine: Machine) -> _Core:
         width,
         int(machine.figure("vector_registers").value),
         tuple(machine.figure(n).value for n in names),
-        (*rates, machine.figure("core_memory_bandwidth").value),
+        tuple(rates),
+        tuple(alone),
         machine.figure("memory_bandwidth").value,
     )
 
@@ -133,18 +139,23 @@ def _nest(
         Resource("loops", TURN * turns * core.slot / cores, f"{turns / 1e6:,.2f} M iterations of innermost loops"),
     ]
     behind: list[Resource] = []
-    for level, (total, rate) in enumerate(zip(totals, core.rates, strict=True)):
+    alone = [levels.alone(capacity) for capacity in core.levels]
+    for level, rate in enumerate(core.rates):
         last = level + 1 == len(totals)
-        rest = total if last else max(0.0, total - totals[level + 1])
+        rest, apart = (a[level] if last else max(0.0, a[level] - a[level + 1]) for a in (totals, alone))
         bandwidth = min(core.all, cores * rate) if last else cores * rate
+        waited = apart * (1 / core.alone[level] - 1 / rate) / cores
         name = "memory" if last else f"cache {level + 2}"
-        behind.append(Resource(name, rest / bandwidth, f"{rest / 2**20:,.1f} MiB at {bandwidth / 1e9:,.1f} GB/s"))
-    # The loops' own instructions have units of their own.
-    computing = max((r for r in parts if r.name != "loops"), key=lambda r: r.seconds)
+        text = f"{rest / 2**20:,.1f} MiB at {bandwidth / 1e9:,.1f} GB/s"
+        text += f", {apart / 2**20:,.1f} MiB of them by lines alone" if waited > 0.05 * rest / bandwidth else ""
+        behind.append(Resource(name, rest / bandwidth + waited, text))
+    # What a core loads goes one way with what the levels give, and beside what it computes.
+    vectors, chains, loading, turning = parts
+    computing = max(vectors, chains, loading, turning, key=lambda r: r.seconds)
     moving = sum(r.seconds for r in behind)
-    slowest = max(behind, key=lambda r: r.seconds)
-    seconds = max(computing.seconds, moving, parts[-1].seconds)
-    binds = slowest if moving >= seconds else computing if computing.seconds >= seconds else parts[-1]
+    slowest = max(*behind, key=lambda r: r.seconds)
+    seconds = max(computing.seconds, moving)
+    binds = slowest if moving >= seconds else computing
     memory = {m.tensor if m.kind == "read" else f"{m.tensor} written": 0.0 for m in mine}
     for (tensor, kind), size in passed[-1].items():
         memory[tensor if kind == "read" else f"{tensor} written"] = size

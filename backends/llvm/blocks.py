@@ -103,7 +103,7 @@ class Blocks:
         self.b.jump(after)
         self.b.start(after)
 
-    def counted(self, loop: Loop, low: Value, high: Value, step: int, body: Callable[[], None]) -> None:
+    def counted(self, loop: Loop, low: Value, high: Value, step: int | Value, body: Callable[[], None]) -> None:
         """A loop from *low* up to below *high*, or down, with its index as a name."""
         b = self.b
         inside, after = b.label("loop"), b.label("after")
@@ -116,7 +116,7 @@ class Blocks:
         mark = len(b.lines)
         self.p.names[loop.index] = index
         body()
-        by = number(-1 if loop.descending else step, "i64")
+        by = step if isinstance(step, Value) else number(-1 if loop.descending else step, "i64")
         b.named(further, f"add nsw {index}, {by.text}")
         more = b.compared("icmp sge" if loop.descending else "icmp slt", further, low if loop.descending else high)
         b.lines.insert(mark, f"  {index.text} = phi i64 [ {first.text}, %{before} ], [ {further.text}, %{b.block} ]")

@@ -14,7 +14,7 @@ from .target import host
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PAGE = 4096
+PAGE, LINE = 4096, 64
 # Chains that no unit waits for, and as many registers that are read into.
 CHAINS, LOADS = 16, 8
 ROUNDS = 15
@@ -34,12 +34,15 @@ def fused_latency() -> float:
     return 1 / (CHAINS * _per_second(_chains(1), 0))
 
 
-def read_rate(size: int) -> float:
-    """Bytes a second that one core reads of a block of *size* bytes again and again."""
+def read_rate(size: int, apart: int = 0) -> float:
+    """Bytes a second that one core reads of a block of *size* bytes again and again: all of them, or a line in each of
+    pieces that lie so many bytes *apart*, where no line tells which is next."""
     block = np.ones((size + PAGE) // 4, np.float32)
     first = -(-block.ctypes.data // PAGE) * PAGE  # a load across two lines is two
-    step = LOADS * host().bits // 8
-    return (size // step) * step * _per_second(_reads(size // step), first)
+    width = host().bits // 8
+    step = LOADS * (apart or width)
+    taken = LOADS * (LINE if apart else width)
+    return (size // step) * taken * _per_second(_reads(size // step, apart or width), first)
 
 
 def _per_second(text: str, address: int) -> float:
@@ -90,10 +93,9 @@ def _chains(count: int) -> str:
     )
 
 
-def _reads(times: int) -> str:
-    """A pass over a block: LOADS registers an iteration of an inner loop, *times* of them."""
+def _reads(times: int, width: int) -> str:
+    """A pass over a block: LOADS registers, *width* bytes apart, an iteration of an inner loop, *times* of them."""
     kind = f"<{host().lanes} x i32>"
-    width = host().bits // 8
     lines = ["  %base = inttoptr i64 %address to ptr", "  br label %inner", "inner:"]
     lines.append("  %k = phi i64 [ 0, %loop ], [ %k1, %inner ]")
     lines += [f"  %a{n} = phi {kind} [ zeroinitializer, %loop ], [ %b{n}, %inner ]" for n in range(LOADS)]

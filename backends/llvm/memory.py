@@ -200,11 +200,10 @@ def store(p: Positions, buffer: Buffer, places: Sequence[Place], value: Value) -
         b.line(f"store {b.lane(value, lane)}, ptr {_pointer(p, buffer, at, None)}{_align(buffer)}")
 
 
-def is_multiple(p: Positions, buffer: Buffer, places: Sequence[Place], bytes: int) -> Value:
-    """Whether the address of an element is a multiple of so many bytes, a power of two."""
+def address(p: Positions, buffer: Buffer, places: Sequence[Place]) -> Value:
+    """The address of an element, as a number."""
     pointer = _pointer(p, buffer, where(p, buffer, places).first, None)
-    address = p.b.made(f"ptrtoint ptr {pointer} to i64", "i64")
-    return p.b.compared("icmp eq", p.b.binary("and", address, number(bytes - 1, "i64")), number(0, "i64"))
+    return p.b.made(f"ptrtoint ptr {pointer} to i64", "i64")
 
 
 def _each(p: Positions, found: Where) -> list[Value]:

@@ -9,7 +9,7 @@ from ...compiler.ir.tree import Leaf
 from .blocks import MOST, Blocks
 from .builder import number
 from .expressions import Expressions
-from .memory import is_multiple, load, places_of, store
+from .memory import address, load, places_of, store
 from .positions import VariesError
 from .sums import SEVERAL
 
@@ -80,35 +80,41 @@ class Vectors(Blocks):
 
     def _by_lanes(self, loop: Loop, around: Around, inside: isl.Set, low: Value, high: Value, lanes: int) -> None:
         b, inner = self.b, (*around, loop.index)
-        middle = self.whole_steps(low, high, lanes)
 
         def lane_by_lane() -> None:
             with self.spread(loop.index, lanes, None):
                 self.walk(loop.body, inner, inside)
 
-        streams = self._streams(loop, low, high, lanes)
-        if streams is None:
-            self.counted(loop, low, middle, lanes, lane_by_lane)
-        else:
-            past, through, after = (b.label(word) for word in ("past", "through", "after"))
+        found = self._streams(loop, low, high, lanes)
+        after = b.label("after") if found is not None else ""
+        if found is not None:
+            streams, skipped = found
+            past, through = b.label("past"), b.label("through")
             b.branch(streams, past, through)
             b.start(past)
+            # The first register and the last one overlap those between, each of which begins a line of the cache.
+            last = self.p.plus(high, number(-lanes, "i64"))
+            apart = b.binary("sub nsw", last, low)
+            self.counted(loop, low, self.p.plus(last, number(1, "i64")), apart, lane_by_lane)
+            first = self.p.plus(low, skipped)
             self.p.streams = True
-            self.counted(loop, low, middle, lanes, lane_by_lane)
+            self.counted(loop, first, self.whole_steps(first, high, lanes), lanes, lane_by_lane)
             self.p.streams = False
             b.line("fence seq_cst")  # others see what was written once this is over
             b.jump(after)
             b.start(through)
-            self.counted(loop, low, middle, lanes, lane_by_lane)
+        middle = self.whole_steps(low, high, lanes)
+        self.counted(loop, low, middle, lanes, lane_by_lane)
+        self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, inner, inside))
+        if after:
             b.jump(after)
             b.start(after)
-        self.counted(loop, middle, high, 1, lambda: self.walk(loop.body, inner, inside))
 
-    def _streams(self, loop: Loop, low: Value, high: Value, lanes: int) -> Value | None:
-        """Whether a loop writes a long run, by whole registers, of a result that is so large that nobody finds it in a
-        cache; None where it writes something else."""
+    def _streams(self, loop: Loop, low: Value, high: Value, lanes: int) -> tuple[Value, Value] | None:
+        """Whether a loop writes a long run of a result that is so large that nobody finds it in a cache, and how many
+        elements on a whole register of them begins a line; None where it writes something else."""
         leaf = loop.body[0]
-        if len(loop.body) != 1 or not isinstance(leaf, Leaf):
+        if len(loop.body) != 1 or not isinstance(leaf, Leaf) or loop.descending:
             return None
         statement = self.program.statement(leaf.statement)
         read = any(
@@ -123,11 +129,15 @@ class Vectors(Blocks):
         self.p.names[loop.index] = low
         bound = dict(zip(statement.iterators, leaf.instance, strict=True))
         places = places_of(self.p, buffer, [a.substituted(bound) for a in statement.position])
-        whole = is_multiple(self.p, buffer, places, buffer.size * lanes)
+        at, width = address(self.p, buffer, places), number(buffer.size * lanes, "i64")
+        beyond = self.b.binary("and", at, number(buffer.size * lanes - 1, "i64"))
+        skipped = self.b.binary("udiv", self.b.binary("sub nsw", width, beyond), number(buffer.size, "i64"))
+        within = self.b.binary("and", at, number(buffer.size - 1, "i64"))
+        whole = self.b.compared("icmp eq", within, number(0, "i64"))
         large = self.b.compared("icmp sge", size, number(STREAMED, "i64"))
         length = self.p.times(self.b.binary("sub nsw", high, low), number(buffer.size, "i64"))
         large = self.b.binary("and", large, self.b.compared("icmp sge", length, number(RUN, "i64")))
-        return self.b.binary("and", whole, large)
+        return self.b.binary("and", whole, large), skipped
 
     def in_lanes(self, loop: Loop, step: Free, around: Around, known: isl.Set) -> None:
         """A reduction in any order: vectors of partial results, and what is left element by element."""

@@ -235,6 +235,29 @@ def test_nothing_beyond_an_array_is_touched(name: str) -> None:
     assert done.stdout == "done\n"
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "i16"])
+def test_registers_that_go_past_the_caches_begin_lines_wherever_a_row_does(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.backends.llvm.vectors.STREAMED", 0)
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "off")
+    given = kernel(f"kernel f(X: {dtype}[M, N]) -> (Y: {dtype}[M, N]) {{ Y[i, j] = X[i, j] * 3 + 1 }}")
+    schedule = tw.Schedule(given)
+    schedule.vectorize("Y.j")
+    made = tw.compile(given, schedule)
+    assert "!nontemporal" in made.source
+    for columns in (511, 512, 513, 1040, 1055):
+        arguments = random_inputs(given.program, {"M": 3, "N": columns}, 1)
+        want = np.asarray(given(**arguments))
+        for offset in range(20):
+            room = np.full(3 * columns + 40, 7, want.dtype)
+            out = room[offset : offset + 3 * columns].reshape(3, columns)
+            made(**arguments, out=out)
+            assert same_bits(want, out)
+            assert (room[:offset] == 7).all()
+            assert (room[offset + 3 * columns :] == 7).all()
+
+
 # ---- the cache
 
 
