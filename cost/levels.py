@@ -48,6 +48,11 @@ class Reached:
     def tensor(self) -> str:
         return self.access.tensor
 
+    @property
+    def by_data(self) -> bool:
+        """Whether data say which element; each read is then counted as one of another."""
+        return None in self.access.affine
+
 
 @dataclass(frozen=True, eq=False)
 class Levels:
@@ -62,7 +67,7 @@ class Levels:
         """Bytes that pass between a level that holds so many and the next one, by tensor and `read` or `write`; whole
         lines where pieces of rows are shorter."""
         found: dict[tuple[str, str], float] = {}
-        for (tensor, kind, depth, _), own in self._together(capacity).items():
+        for (tensor, kind, _, depth, _), own in self._together(capacity).items():
             key = (tensor, kind)
             found[key] = found.get(key, 0.0) + self._bytes(own, depth) * self._stretched(own, depth)
         return found
@@ -91,13 +96,13 @@ class Levels:
                 return length * tensor.dtype.bits // 8 if length < row else inf
         return inf
 
-    def _together(self, capacity: float) -> dict[tuple[str, str, int, tuple[str, ...]], list[Reached]]:
+    def _together(self, capacity: float) -> dict[tuple[str, str, bool, int, tuple[str, ...]], list[Reached]]:
         """The accesses that are counted together: of one tensor, over the same loops."""
-        found: dict[tuple[str, str, int, tuple[str, ...]], list[Reached]] = {}
+        found: dict[tuple[str, str, bool, int, tuple[str, ...]], list[Reached]] = {}
         for one in self.reached:
             depth = self._depth(one, capacity)
             if depth is not None:
-                key = (one.tensor, one.access.kind, depth, one.loops[:depth])
+                key = (one.tensor, one.access.kind, one.by_data, depth, one.loops[:depth])
                 found.setdefault(key, []).append(one)
         return found
 
@@ -122,13 +127,13 @@ class Levels:
         return self._counts[key]
 
     def _of_tensors(self, item: Placed, depth: int) -> Iterator[float]:
-        tensors: dict[tuple[str, tuple[str, ...]], list[Reached]] = {}
+        tensors: dict[tuple[str, bool, tuple[str, ...]], list[Reached]] = {}
         for one in self.reached:
             if one.item.places[:depth] == item.places[:depth]:
                 inside = max(depth, one.scope)
-                tensors.setdefault((one.tensor, one.loops[:inside]), []).append(one)
+                tensors.setdefault((one.tensor, one.by_data, one.loops[:inside]), []).append(one)
         largest: dict[str, float] = {}
-        for (tensor, loops), own in tensors.items():
+        for (tensor, _, loops), own in tensors.items():
             size = self._bytes(own, len(loops)) / max(1.0, self.iterations(own[0].item, len(loops)))
             largest[tensor] = max(largest.get(tensor, 0.0), size)
         yield from largest.values()

@@ -217,7 +217,7 @@ def _sums(program: Program, item: Placed, core: _Core, sizes: Mapping[str, int])
     if statement.kind != "update":
         return None
     instance = dict(zip(statement.iterators, item.leaf.instance, strict=True))
-    own = {n for place in statement.position for i in place.names() for n in instance[i].names()}
+    own = {n for place in statement.position for i in place.names() if i in instance for n in instance[i].names()}
     loops, body, lanes = outer(item), _body(item), lanes_of(program, item)
     if not body or loops[body - 1] in own:
         return None

@@ -132,6 +132,22 @@ def test_an_explanation_for_a_processor(golden: Callable[[str, str], None]) -> N
     assert json.dumps(record(found))
 
 
+def test_every_example_is_reckoned() -> None:
+    for path in sorted(EXAMPLES.glob("*.tx")):
+        if path.stem == "attention_gqa":
+            continue  # 20 s
+        for given in tw.load(path).values():
+            state = tw.cpu_schedule(given).state
+            sizes = dict.fromkeys(given.program.sizes, 8)
+            assert on_processor(state.program, state.tree, machine(PROCESSOR), sizes).seconds > 0
+
+
+def test_places_that_data_give_are_counted_read_by_read() -> None:
+    text = "kernel g(X: f32[N], n: i32[M]) -> (Y: f32[M]) where N >= M { Y[i] = X[i] + X[n[i]] }"
+    found = nest(tw.cpu_schedule(kernel(text)), M=512, N=1024)
+    assert found.memory["X"] == 512 * 4 + 512 * 64  # neighbours, and a line for each of the others
+
+
 def test_the_command_takes_processors() -> None:
     words = [str(EXAMPLES / "transpose.tx"), *(f"--size={n}=64" for n in "MN")]
     for name in (PROCESSOR, "milan"):
