@@ -202,13 +202,23 @@ def _packed_rows(steps: Steps, one: Product, loop: str, summed: str, sizes: CpuS
         return
     names = [f"d{n}" for n in range(program.tensors[one.left].rank)]
     rest = [n for n in names if n not in (names[row], names[term])]
-    outer = [f"{names[row]} // {sizes.rows}", f"{names[term]} // {sizes.depth}"]
-    inner = [f"{names[row]} % {sizes.rows}", f"{names[term]} % {sizes.depth}"]
-    layout = ", ".join([*outer, *rest, *inner])
+    # Vectors run along the dimension whose elements lie beside each other.
+    beside = row if row == len(names) - 1 else term
+    if beside == row:
+        rest.append(names[term])
+        layout = ", ".join([f"{names[row]} // {sizes.rows}", *rest, f"{names[row]} % {sizes.rows}"])
+    else:
+        outer = [f"{names[row]} // {sizes.rows}", f"{names[term]} // {sizes.depth}"]
+        inner = [f"{names[row]} % {sizes.rows}", f"{names[term]} % {sizes.depth}"]
+        layout = ", ".join([*outer, *rest, *inner])
     copy = steps.cache_read(one.left, loop, layout=f"({', '.join(names)}) -> ({layout})")
     loops = list(steps[copy].loops)[-len(names) :]
     others = [n for d, n in enumerate(loops) if d not in (row, term)]
     ro, ri = steps.split(loops[row], sizes.rows)
+    if beside == row:
+        steps.reorder(ro, *others, loops[term], ri)
+        steps.vectorize(ri)
+        return
     to, ti = steps.split(loops[term], sizes.depth)
     steps.reorder(ro, to, *others, ri, ti)
     steps.vectorize(ti)

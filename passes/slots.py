@@ -41,69 +41,79 @@ def clashes(program: Program, items: Sequence[Placed], maps: Sequence[isl.Map]) 
     pipelined = any(loop.stages > 1 for item in items for loop in item.loops)
     for tensor in sorted(shared):
         users = [
-            (n, access)
+            _User(n, access, _elements(program, item, maps[n], access), _slots(program, item, tensor))
             for n, item in enumerate(items)
             for access in program.statement(item.leaf.statement).accesses
             if access.tensor == tensor
         ]
-        for lagged in (False, True) if pipelined else (False,):
-            yield from _clashes(program, items, maps, tensor, users, lagged)
+        for overwriting in users:
+            if overwriting.access.kind != "write":
+                continue
+            for user in users:
+                meeting = _sharing(user, overwriting)
+                if meeting.is_empty():
+                    continue
+                for lagged in (False, True) if pipelined else (False,):
+                    yield _clash(program, items, maps, users, meeting, lagged, (user, overwriting))
+
+
+@dataclass(frozen=True, eq=False)
+class _User:
+    """An access of a leaf, by the leaf's number. *elements*: { point -> [iterations that have a buffer each, position]
+    }; *slots*: { the same -> place }."""
+
+    leaf: int
+    access: Access
+    elements: isl.Map
+    slots: isl.Map
 
 
 def _shares(item: Placed, tensor: str) -> bool:
     return bool(item.storage(tensor).fold) or any(item.versions(tensor))
 
 
-def _clashes(
+def _clash(
     program: Program,
     items: Sequence[Placed],
     maps: Sequence[isl.Map],
-    tensor: str,
-    users: Sequence[tuple[int, Access]],
+    users: Sequence[_User],
+    meeting: isl.Map,
     lagged: bool,
-) -> Iterator[Clash]:
-    flows = [d for d in dependences(program) if d.kind == "flow" and d.tensor == tensor]
-    for c, overwriting in users:
-        if overwriting.kind != "write":
-            continue
-        for b, access in users:
-            meeting = _sharing(program, items, maps, (b, access), (c, overwriting))
-            if meeting.is_empty():
-                continue
-            after = earlier(meeting, items[b], items[c], lagged)
-            early = None
-            if access.kind == "read":
-                early = _early(program, items, maps, tensor, users, flows, lagged, (b, c))
-            name, other = items[b].leaf.statement, items[c].leaf.statement
-            dependence = Dependence(name, other, "anti" if access.kind == "read" else "output", tensor, after, False)
-            yield Clash(dependence, items[b], items[c], early)
+    pair: tuple[_User, _User],
+) -> Clash:
+    access = pair[0].access
+    first, second = (items[one.leaf] for one in pair)
+    after = earlier(meeting, first, second, lagged)
+    early = _early(program, items, maps, users, lagged, pair) if access.kind == "read" else None
+    kind = "anti" if access.kind == "read" else "output"
+    dependence = Dependence(first.leaf.statement, second.leaf.statement, kind, access.tensor, after, False)
+    return Clash(dependence, first, second, early)
 
 
 def _early(
     program: Program,
     items: Sequence[Placed],
     maps: Sequence[isl.Map],
-    tensor: str,
-    users: Sequence[tuple[int, Access]],
-    flows: Sequence[Dependence],
+    users: Sequence[_User],
     lagged: bool,
-    pair: tuple[int, int],
+    pair: tuple[_User, _User],
 ) -> isl.Map | None:
     """{ read -> write of another element at the place of what it reads, between the write of that and the read }."""
-    b, c = pair
-    overwriting = program.statement(items[c].leaf.statement).accesses[0]
+    reading, overwriting = pair
+    b, c = reading.leaf, overwriting.leaf
+    flows = [d for d in dependences(program) if d.kind == "flow" and d.tensor == reading.access.tensor]
     found: isl.Map | None = None
-    for a, written in users:
-        if written.kind != "write":
+    for written in users:
+        if written.access.kind != "write":
             continue
+        a = written.leaf
         for flow in flows:
             if (flow.source, flow.target) != (items[a].leaf.statement, items[b].leaf.statement):
                 continue
-            clash = _sharing(program, items, maps, (a, written), (c, overwriting))
-            later = earlier(clash, items[a], items[c], lagged)
+            later = earlier(_sharing(written, overwriting), items[a], items[c], lagged)
             source = maps[b].apply_range(flow.relation.reverse()).apply_range(maps[a].reverse())
             # In its own buffer: where several iterations fill one each with the same elements, each reads its own.
-            depth = min(len(items[a].scope(tensor)), len(items[b].scope(tensor)))
+            depth = min(len(items[a].scope(flow.tensor)), len(items[b].scope(flow.tensor)))
             for level in range(depth):
                 source = source.equate(isl.dim_type.in_, level, isl.dim_type.out, level)
             hit = earlier(source.apply_range(later).reverse(), items[c], items[b], lagged).reverse()
@@ -112,28 +122,16 @@ def _early(
     return found
 
 
-def _sharing(
-    program: Program,
-    items: Sequence[Placed],
-    maps: Sequence[isl.Map],
-    one: tuple[int, Access],
-    other: tuple[int, Access],
-) -> isl.Map:
+def _sharing(one: _User, other: _User) -> isl.Map:
     """{ point -> point } of two leaves that use one place for different elements."""
-    ends = [_elements(program, items[n], maps[n], access) for n, access in (one, other)]
-    if ends[0].dim(_OUT) != ends[1].dim(_OUT):
-        return _none(maps[one[0]], maps[other[0]])
-    slots = [_slots(program, items[n], access.tensor) for n, access in (one, other)]
+    if one.elements.dim(_OUT) != other.elements.dim(_OUT):
+        return isl.Map.from_domain_and_range(one.elements.domain(), other.elements.domain()).subtract(
+            isl.Map.from_domain_and_range(one.elements.domain(), other.elements.domain())
+        )
     # A read may take several elements: which of them shares its place with which is told element by element.
-    shared = slots[0].apply_range(slots[1].reverse())
+    shared = one.slots.apply_range(other.slots.reverse())
     shared = shared.subtract(isl.Map.identity(shared.get_space()))
-    return ends[0].apply_range(shared).apply_range(ends[1].reverse())
-
-
-def _none(a: isl.Map, b: isl.Map) -> isl.Map:
-    return isl.Map.from_domain_and_range(a.domain(), b.domain()).subtract(
-        isl.Map.from_domain_and_range(a.domain(), b.domain())
-    )
+    return one.elements.apply_range(shared).apply_range(other.elements.reverse())
 
 
 def _elements(program: Program, item: Placed, points: isl.Map, access: Access) -> isl.Map:

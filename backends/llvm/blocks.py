@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import islpy as isl
 
 from ...compiler.ir.affine import make_set
+from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine, Range
 from ...compiler.ir.tree import leaves
 from ...passes.ranges import Ranges
 from .builder import Value, number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from ...compiler.ir.program import Program
     from ...compiler.ir.tree import Loop, Node
@@ -158,6 +159,43 @@ class Blocks:
         alone = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
         least, most = alone.dim_min_val(0), alone.dim_max_val(0)
         return int(most.to_python()) + 1 if most.is_int() and least.is_int() and least.to_python() >= 0 else None
+
+    def full(
+        self, found: Iterable[tuple[Loop, Around]], around: Around, known: isl.Set, kinds: tuple[str, ...]
+    ) -> isl.Set:
+        """Where loops, each with those around it, are as long as they ever are, those of some kinds; nowhere if one may
+        be of any length, or one in lanes ends within a register."""
+        full = known
+        for loop, outer in found:
+            if loop.kind not in kinds:
+                continue
+            values = self.bounds.values(loop, outer)
+            if values.intersect(known).is_empty():
+                continue
+            most = self.most_of(loop, outer, known)
+            if most is None or (loop.kind == "vector" and most % self.lanes_of(loop)):
+                return known.subtract(known)
+            some = without(values, [loop.index])
+            missing = some.intersect(from_0(loop.index, most)).subtract(values)
+            full = full.subtract(without(missing, [n for n in (*outer, loop.index) if n not in around]))
+        return full.coalesce()
+
+    def holds(self, points: isl.Set, known: isl.Set) -> Value:
+        """Whether sizes and indices are as in a set, of which something is known."""
+        build = isl.AstBuild.from_context(known)
+        return Value(self.bounds.written(build.expr_from_set(points.gist(known).coalesce())), "i1")
+
+    def either(self, points: isl.Set, known: isl.Set, there: Callable[[], None], elsewhere: Callable[[], None]) -> None:
+        """One thing where sizes and indices are as in a set, of which something is known, and another elsewhere."""
+        then, other, after = (self.b.label(word) for word in ("full", "part", "after"))
+        self.b.branch(self.holds(points, known), then, other)
+        self.b.start(then)
+        there()
+        self.b.jump(after)
+        self.b.start(other)
+        elsewhere()
+        self.b.jump(after)
+        self.b.start(after)
 
     def lanes_of(self, loop: Loop) -> int:
         """How many lanes: as many as a register has of the widest float, or of f32."""

@@ -258,7 +258,7 @@ def _slot(p: Positions, buffer: Buffer, places: Sequence[Place]) -> tuple[str, i
     for place in places:
         if isinstance(place, Value):
             raise HeldError
-        at = p.resolved(place)
+        at = p.resolved(place.substituted(p.repeated) if p.repeated else place)
         step = p.step(at) if p.vector else 0
         if step:
             if step != 1 or p.first is None or lanes > 1:

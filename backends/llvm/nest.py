@@ -7,6 +7,8 @@ one by one. An unrolled loop is written out.
 
 from __future__ import annotations
 
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import islpy as isl
@@ -16,18 +18,23 @@ from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.show import statement_text
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .ahead import fetch
-from .blocks import MOST, from_0
+from .blocks import MOST
 from .builder import Value, number
 from .memory import places_of, store
 from .parts import RUNNER, Part
 from .positions import VariesError
-from .scopes import Scopes
+from .repeats import repeats
+from .scopes import Scopes, loops_of
 from .sums import free
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .blocks import Around
+
+
+# What may be written out, and of how many statements a copy of memory's work may be.
+UNROLLED, COPIES = ("unroll", "vector"), 256
 
 
 class Nest(Scopes):
@@ -122,32 +129,55 @@ class Nest(Scopes):
         return total
 
     def unrolled(self, loop: Loop, around: Around, known: isl.Set) -> None:
-        """Every iteration written out, where there are always as many, counted from 0 on, or where registers are
-        worked on; a loop otherwise."""
+        """Every iteration written out where there are as many as there ever are, counted from 0 on; elsewhere each
+        behind a test if registers are worked on, else a loop."""
         count = self.count_of(loop, around, known)
         if count is not None and count <= MOST:
             self._written_out(loop, around, known, count)
             return
         most = self.most_of(loop, around, known)
-        if most is None or most > MOST or not self._held_in(loop):
+        if most is None or most > MOST:
             self.loop(loop, around, known)
             return
-        values = self.bounds.values(loop, around)
-        some = without(values, [loop.index])
-        missing = from_0(loop.index, most).intersect(some).subtract(values)
-        full = known.intersect(some).subtract(without(missing, [loop.index])).coalesce()
-        if full.is_empty():
-            self._in_part(loop, around, known, most)
+        held = self._held_in(loop)
+        if self.masks and held and repeats(self, loop, around, known):
+            self._repeated(loop, around, known, most)
             return
-        then, other, after = (self.b.label(word) for word in ("all", "some", "after"))
-        self.b.branch(self._holds(full, known), then, other)
-        self.b.start(then)
-        self._written_out(loop, around, full, most)
-        self.b.jump(after)
-        self.b.start(other)
-        self._in_part(loop, around, known, most)
-        self.b.jump(after)
-        self.b.start(after)
+        # What works on memory is written out with all that is below, where all of it is full.
+        below = () if held else loops_of(loop.body, (*around, loop.index))
+        full = self.full([(loop, around), *below], around, known, UNROLLED)
+        rest = partial(self._in_part, most=most) if held else self.loop
+        if full.is_empty() or (not held and self._copies(loop, around, known) > COPIES):
+            rest(loop, around, known)
+            return
+        self.either(
+            full,
+            known,
+            lambda: self._written_out(loop, around, full, most),
+            lambda: rest(loop, around, known),
+        )
+
+    def _repeated(self, loop: Loop, around: Around, known: isl.Set, most: int) -> None:
+        """As many iterations written out as there ever are: those beyond the end are the last one once more, in
+        registers of their own."""
+        with self.guarded(loop, around, known) as (_, high, inside):
+            last = self.p.plus(high, number(-1, "i64"))
+            for value in _order(loop, most):
+                self.p.names[loop.index] = self.b.called("smin", number(value, "i64"), last)
+                self.p.repeated[loop.index] = Affine.number(value)
+                self.walk(loop.body, (*around, loop.index), inside)
+            del self.p.repeated[loop.index]
+
+    def _copies(self, node: Node, around: Around, known: isl.Set) -> float:
+        """Of how many statements a node consists where it is written out."""
+        if isinstance(node, Leaf):
+            return 1
+        inner = (*around, node.index) if isinstance(node, Loop) else around
+        total = sum(self._copies(child, inner, known) for child in node.body)
+        if not isinstance(node, Loop) or node.kind not in UNROLLED:
+            return total
+        most = self.most_of(node, around, known)
+        return inf if most is None else total * (most if node.kind == "unroll" else most / self.lanes_of(node))
 
     def _written_out(self, loop: Loop, around: Around, known: isl.Set, count: int) -> None:
         for value in _order(loop, count):
@@ -162,7 +192,7 @@ class Nest(Scopes):
             if here.intersect(known).is_empty():
                 continue
             run, after = self.b.label("runs"), self.b.label("after")
-            self.b.branch(self._holds(here, known), run, after)
+            self.b.branch(self.holds(here, known), run, after)
             self.b.start(run)
             with self.fixed(loop.index, Affine.number(value)):
                 self.walk(loop.body, (*around, loop.index), _at(known.intersect(here), loop.index, value))

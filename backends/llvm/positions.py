@@ -42,6 +42,8 @@ class Positions:
     mask: Value | None = None
     # Whether stores of whole registers, at addresses that are multiples of them, go past the caches.
     streams: bool = False
+    # Of iterations that repeat the last one: what an index is where a register is meant.
+    repeated: dict[str, Affine] = field(default_factory=dict[str, Affine])
     # How many values loop indices that are never below 0 have at most.
     reach: dict[str, int] = field(default_factory=dict[str, int])
 

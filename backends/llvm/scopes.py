@@ -5,20 +5,18 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import islpy as isl
-
-from ...compiler.ir.codegen import without
 from ...compiler.ir.tree import Leaf, Loop
 from ...passes.footprint import extents, indices_of, sides
-from .blocks import from_0
 from .buffers import Buffers
-from .builder import Value, number
+from .builder import number
 from .memory import Buffer, HeldError
 from .positions import VariesError
 from .workspace import given_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import islpy as isl
 
     from ...compiler.ir.tree import Alloc, Node
     from .blocks import Around
@@ -40,11 +38,13 @@ class Scopes(Buffers):
         if not self._fits(alloc, around, known):
             self._in_memory(alloc, around, known)
             return
-        # Tiles that are full; those that are full but for lanes at their end; the rest.
-        kinds = (("unroll",),) if self.masks else (("vector", "unroll"), ("unroll",))
+        # Tiles that are full; the rest, with lanes left out and what is beyond the last row repeated or tested; or, if
+        # rows begin anywhere, those that are full but for lanes at their end.
+        rest: tuple[tuple[str, ...], ...] = ((), ("unroll",))
+        kinds = rest if self.masks else (("vector", "unroll"), *rest)
         if not self.masks and self._full(alloc, around, known, kinds[0]).is_empty():
-            # How many rows there are differs within the scope: they are tested one by one.
-            kinds = (("vector",), ("unroll",))
+            # How many rows there are differs within the scope.
+            kinds = (("vector",), ())
         self._versions(alloc, around, known, *kinds)
 
     def _fits(self, alloc: Alloc, around: Around, known: isl.Set) -> bool:
@@ -87,42 +87,24 @@ class Scopes(Buffers):
             self._held(alloc, around, known)
             self.masks = masks
             return
-        then, other, after = (self.b.label(word) for word in ("full", "part", "after"))
-        self.b.branch(self._holds(full, known), then, other)
-        self.b.start(then)
-        self._held(alloc, around, full)
-        self.masks = masks
-        self.b.jump(after)
-        self.b.start(other)
-        rest = known.subtract(full).coalesce()
-        # Scopes inside ask about it again and again: what it takes many pieces to say is better left unsaid.
-        self._versions(alloc, around, rest if rest.n_basic_set() <= PIECES else known, *others)
-        self.b.jump(after)
-        self.b.start(after)
 
-    def _holds(self, points: isl.Set, known: isl.Set) -> Value:
-        """Whether sizes and indices are as in a set, of which something is known."""
-        build = isl.AstBuild.from_context(known)
-        return Value(self.bounds.written(build.expr_from_set(points.gist(known).coalesce())), "i1")
+        def tiles() -> None:
+            self._held(alloc, around, full)
+            self.masks = masks
+
+        def elsewhere() -> None:
+            rest = known.subtract(full).coalesce()
+            # Scopes inside ask about it again and again: what it takes many pieces to say is better left unsaid.
+            self._versions(alloc, around, rest if rest.n_basic_set() <= PIECES else known, *others)
+
+        self.either(full, known, tiles, elsewhere)
 
     def _full(self, alloc: Alloc, around: Around, known: isl.Set, kinds: tuple[str, ...]) -> isl.Set:
         """Where the loops of some kinds that say which element of a private tensor is meant are as long as they ever
         are."""
-        full = known
         named = set(indices_of(self.program, alloc.body, alloc.tensor))
-        for loop, outer in _loops(alloc.body, around):
-            if loop.index not in named or loop.kind not in kinds:
-                continue
-            values = self.bounds.values(loop, outer)
-            if values.intersect(known).is_empty():
-                continue
-            most = self.most_of(loop, outer, known)
-            if most is None or (loop.kind == "vector" and most % self.lanes_of(loop)):
-                return known.subtract(known)
-            some = without(values, [loop.index])
-            missing = some.intersect(from_0(loop.index, most)).subtract(values)
-            full = full.subtract(without(missing, [n for n in (*outer, loop.index) if n not in around]))
-        return full.coalesce()
+        found = ((loop, outer) for loop, outer in loops_of(alloc.body, around) if loop.index in named)
+        return self.full(found, around, known, kinds)
 
     def _held(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
         tensor = self.program.tensors[alloc.tensor]
@@ -148,11 +130,11 @@ class Scopes(Buffers):
         self.buffers[alloc.tensor] = outside
 
 
-def _loops(nodes: Sequence[Node], around: Around) -> Iterator[tuple[Loop, Around]]:
+def loops_of(nodes: Sequence[Node], around: Around) -> Iterator[tuple[Loop, Around]]:
     """The loops below, each with those around it."""
     for node in nodes:
         if isinstance(node, Leaf):
             continue
         if isinstance(node, Loop):
             yield node, around
-        yield from _loops(node.body, (*around, node.index) if isinstance(node, Loop) else around)
+        yield from loops_of(node.body, (*around, node.index) if isinstance(node, Loop) else around)

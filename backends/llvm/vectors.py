@@ -50,7 +50,9 @@ class Vectors(Blocks):
                 self._whole(loop, around, known, count, lanes)
                 return
             most = self.most_of(loop, around, known)
-            if self.masks and most is not None and most <= MOST * lanes:
+            # Where registers are 512 bits wide, part of one is written as fast as all of it.
+            limit = MOST * lanes if self.masks else lanes - 1 if self.p.wide >= 16 else 0
+            if most is not None and most <= limit:
                 self._masked(loop, around, known, most, lanes)
                 return
             with self.guarded(loop, around, known) as (low, high, inside):

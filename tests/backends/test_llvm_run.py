@@ -27,7 +27,7 @@ from tilewright.compiler.ir.tree import loops
 from tilewright.passes.cpu_products import CpuSizes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MATMUL = """kernel matmul(A: bf16[M, K], W: bf16[K, N]) -> (Y: bf16[M, N]) {
     C[i, j] = bf16(sum(k) f32(A[i, k]) * f32(W[k, j]))
@@ -355,6 +355,42 @@ def test_tiles_across_an_edge_are_registers_too(monkeypatch: pytest.MonkeyPatch)
             arguments = random_inputs(given.program, {"T": t, "D": d}, t)
             wanted, found = each(given(**arguments)), each(made(**arguments))
             assert all(same_bits(w, f) for w, f in zip(wanted, found, strict=True)), (t, d)
+
+
+def test_what_is_beyond_the_last_row_of_a_tile_is_that_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles that are not full at an edge are registers as well, all rows of them, without a test in the sum; a sum over
+    an unrolled loop adds each term once."""
+    from tilewright.backends.llvm.scopes import Scopes
+
+    text = """kernel product(A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]) {
+        C[i, j] = sum(k) A[i, k] * B[k, j]
+    }"""
+    given = kernel(text)
+    lanes = host().lanes
+    memory: list[str] = []
+    monkeypatch.setattr(Scopes, "_in_memory", _noted(Scopes._in_memory, memory))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "off")
+    s = tw.cpu_schedule(given, tw.CpuSizes(rows=5, columns=lanes, panel=10, depth=4))
+    made = tw.compile(given, s)
+    assert "C.acc" not in memory
+    assert "smin.i64(i64 4" in made.source
+    s.split("C.ki", 3)
+    s.unroll("C.kii")
+    terms = tw.compile(given, s)
+    for m in range(1, 12):
+        for n, k in ((1, 1), (lanes, 3), (lanes + 1, 7), (2 * lanes + 3, 8)):
+            arguments = random_inputs(given.program, {"M": m, "N": n, "K": k}, m)
+            wanted = np.asarray(given(**arguments))
+            assert same_bits(wanted, np.asarray(made(**arguments))), (m, n, k)
+            assert same_bits(wanted, np.asarray(terms(**arguments))), (m, n, k)
+
+
+def _noted(kept: Callable[..., None], tensors: list[str]) -> Callable[..., None]:
+    def watched(self: Any, alloc: Any, *more: Any) -> None:
+        tensors.append(alloc.tensor)
+        kept(self, alloc, *more)
+
+    return watched
 
 
 def test_quotients_of_a_row_are_rounded_once() -> None:
