@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..passes import compute_at as placement
@@ -54,6 +55,8 @@ class Schedule:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self._states: list[State] = [initial(kernel.program)]
+        # What the gate found of each state.
+        self._reports: list[Report | None] = [None]
         self._trace: list[Step] = []
 
     # ---- looking
@@ -89,7 +92,8 @@ class Schedule:
 
     def classes(self) -> Report:
         """What each loop carries: `classes().loop_class("C.k")` is "par", "red" or "seq"."""
-        return examine(self.state)
+        known = self._reports[-1]
+        return examine(self.state) if known is None else known
 
     def __str__(self) -> str:
         """The loop nest, its buffers and what each loop carries; in colour on a terminal."""
@@ -135,13 +139,15 @@ class Schedule:
         """Take the last step back."""
         if self._trace:
             self._states.pop()
+            self._reports.pop()
             self._trace.pop()
 
     def _take(self, step: Step) -> Any:
         try:
             with budget(OPERATIONS):
                 candidate, result = apply(self.state, step)
-            require_legal(str(step), self.state.program, candidate, lambda limit: self._smaller(step, limit))
+            known, smaller = self._reports[-1], partial(self._smaller, step)
+            report = require_legal(str(step), self.state, known, candidate, smaller)
         except IllegalTransformError as error:
             remedy = error.refusal.remedy or self._alternative(step, error.refusal.rule)
             raise IllegalTransformError(note(replace(error.refusal, remedy=remedy, kernel=self.kernel.name))) from None
@@ -150,6 +156,7 @@ class Schedule:
             refusal = Refusal("unknown", str(step), text, kernel=self.kernel.name)
             raise IllegalTransformError(note(refusal)) from None
         self._states.append(candidate)
+        self._reports.append(report)
         self._trace.append(step)
         return result
 

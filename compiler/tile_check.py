@@ -8,7 +8,6 @@ result that it reaches is not the defined one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
     from .ir.program import Program
     from .schedule import Schedule
 
-# About as many elements (of all sizes' product), and operations on tiles, as are computed for one check.
-ELEMENTS, OPERATIONS = 4_200_000, 20_000
+# About as many terms of one equation, and operations on tiles, as are computed for one check. FEW: a size beside one of
+# two tiles, where more would be too many.
+TERMS, OPERATIONS, FEW = 4_200_000, 20_000, 5
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,17 @@ def _sizes(
     tiles = _tile_sizes(program, schedule)
 
     def fits(sizes: dict[str, int]) -> bool:
-        allowed = holds(program.context, sizes) and prod(sizes.values()) <= ELEMENTS
+        allowed = holds(program.context, sizes) and _terms(program, sizes) <= TERMS
         return allowed and operations(sizes) <= OPERATIONS
 
     # Not all sizes the same: which one is meant would not show.
     whole = {n: 2 * tile + 1 + i % 3 for i, (n, tile) in enumerate(tiles.items())}
-    # Where all of them are too many, one after the other.
-    each = [{n: (2 if n == m else 1) * tile + 1 for n, tile in tiles.items()} for m in tiles]
-    found = [whole] if fits(whole) else [sizes for sizes in each if fits(sizes)]
+    found = [whole] if fits(whole) else []
+    # Where all of them are too many, one after the other, beside others of a tile or of a few.
+    for size in () if found else tiles:
+        tile = {n: (2 if n == size else 1) * count + 1 for n, count in tiles.items()}
+        few = {n: count if n == size else min(count, FEW) for n, count in tile.items()}
+        found += [sizes for sizes in (tile, few) if fits(sizes)][:1]
     for times, more in ((2, 1), (2, 0), (1, 1), (1, 0), (0, 5), (0, 1)):
         sizes = {n: times * tile + more for n, tile in tiles.items()}
         same = dict.fromkeys(sizes, max(sizes.values(), default=1))
@@ -129,6 +132,19 @@ def _sizes(
     if also is not None and (own := dict(also)) not in found and fits(own):
         found.append(own)
     yield from found
+
+
+def _terms(program: Program, sizes: Mapping[str, int]) -> int:
+    """How often the statement runs that runs most often, about: where a range depends on an outer one, at its end."""
+    most = 0
+    for statement in program.statements:
+        known, count = dict(sizes), 1
+        for r in statement.ranges:
+            low, high = max(a.evaluate(known) for a in r.lower), min(a.evaluate(known) for a in r.upper)
+            count *= max(0, high - low)
+            known[r.index] = max(low, high - 1)
+        most = max(most, count)
+    return most
 
 
 def _tile_sizes(program: Program, schedule: Schedule) -> dict[str, int]:

@@ -12,7 +12,7 @@ from ..compiler.ir.show import element_text
 from ..compiler.ir.span import Source
 from ..compiler.ir.tree import Loop, loops
 from .evidence import instance_text, message, places, smallest, with_evidence
-from .legality import Report, Violation, examine, folded, relaxable
+from .legality import Report, Violation, alike, examine, folded, relaxable
 from .mark import STEPS
 from .refusal import IllegalTransformError, Place, Refusal, Rule
 from .rfactor import reordered
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 SPREAD = ("parallel", "vector", "bind", "block")
 
 
-def require_legal(step: str, before: Program, candidate: State, smaller: Callable[[int], State | None]) -> Report:
+def require_legal(
+    step: str, state: State, known: Report | None, candidate: State, smaller: Callable[[int], State | None]
+) -> Report:
     """Check a candidate state; what each loop carries is returned.
 
-    *before*: the program that the step started from; it may have changed the order of a reduction.
+    *state*: what the step started from; it may have changed the order of a reduction. *known*: what was found of that.
     *smaller(limit)*: the candidate with every tile size cut to the limit, for the smallest case (0: whether there are
     tiles at all).
 
@@ -42,13 +44,15 @@ def require_legal(step: str, before: Program, candidate: State, smaller: Callabl
             not decide (unknown).
     """
     require_structure(step, candidate)
+    before = state.program
     for update in reordered(before, candidate.program):
         if not before.free_order(update):
             raise IllegalTransformError(_order_refusal(step, before, update, smaller))
     if candidate.needs:
         raise IllegalTransformError(_need_refusal(step, before, candidate, smaller))
+    same = candidate.program is before and alike(state.tree, candidate.tree)
     try:
-        report = examine(candidate)
+        report = known if known is not None and same else examine(candidate)
     except UndecidedError:
         text = "isl did not decide within its budget whether this keeps every dependence"
         raise IllegalTransformError(

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Literal
 import islpy as isl
 
 from ..compiler.ir.affine import budget
-from ..compiler.ir.tree import Placed, instance_map, placed
+from ..compiler.ir.tree import Alloc, Loop, Placed, instance_map, placed
 from .dependence import OPERATIONS, Dependence, dependences, moved, same_buffer
 from .pairs import in_steps
 from .slots import clashes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..compiler.ir.program import Program
+    from ..compiler.ir.tree import Node
     from .state import State
 
 LoopClass = Literal["par", "red", "seq"]
@@ -77,6 +78,27 @@ def relaxable(program: Program, dependence: Dependence) -> bool:
 def folded(program: Program, dependence: Dependence) -> bool:
     """Whether it orders the updates of a matrix unit's sum, which takes the lanes of a tile in their order."""
     return dependence.reduction and program.statement(dependence.source).folds
+
+
+# How iterations of a loop run, where that is no order of its own: lanes of a block loop are followed otherwise.
+MARKS = ("serial", "parallel", "vector", "unroll", "bind")
+
+
+def alike(before: Sequence[Node], after: Sequence[Node]) -> bool:
+    """Whether two trees differ in the marks of their loops at most, so that what is found of one holds for both."""
+    return len(before) == len(after) and all(map(_alike, before, after))
+
+
+def _alike(one: Node, other: Node) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, Loop) and isinstance(other, Loop):
+        fields = [(x.index, x.descending, x.stages, x.ahead, x.roles) for x in (one, other)]
+        kinds = one.kind == other.kind or (one.kind in MARKS and other.kind in MARKS)
+        return kinds and fields[0] == fields[1] and alike(one.body, other.body)
+    if isinstance(one, Alloc) and isinstance(other, Alloc):
+        return (one.tensor, one.storage) == (other.tensor, other.storage) and alike(one.body, other.body)
+    return False
 
 
 def examine(state: State, first_only: bool = False) -> Report:

@@ -140,9 +140,14 @@ class Nest(Scopes):
             self.loop(loop, around, known)
             return
         held = self._held_in(loop)
-        if self.masks and held and repeats(self, loop, around, known):
-            self._repeated(loop, around, known, most)
-            return
+        if self.masks and held:
+            if repeats(self, loop, around, known):
+                self._repeated(loop, around, known, most)
+                return
+            if self._writes_memory(loop):
+                # Once for a tile: a copy without tests would gain nothing.
+                self._in_part(loop, around, known, most)
+                return
         # What works on memory is written out with all that is below, where all of it is full.
         below = () if held else loops_of(loop.body, (*around, loop.index))
         full = self.full([(loop, around), *below], around, known, UNROLLED)
@@ -198,6 +203,11 @@ class Nest(Scopes):
                 self.walk(loop.body, (*around, loop.index), _at(known.intersect(here), loop.index, value))
             self.b.jump(after)
             self.b.start(after)
+
+    def _writes_memory(self, loop: Loop) -> bool:
+        """Whether all that a loop writes is memory."""
+        written = (self.program.statement(leaf.statement).tensor for leaf in leaves(loop.body))
+        return all(self.buffers[tensor].slots is None for tensor in written)
 
     def _held_in(self, loop: Loop) -> bool:
         """Whether a loop works on registers."""

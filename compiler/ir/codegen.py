@@ -140,6 +140,10 @@ def without(points: isl.Set, names: Sequence[str]) -> isl.Set:
     return points
 
 
+# (condition, first value, one past the last, what is known inside) of a loop; without ends one that never runs.
+_Bound = tuple[isl.AstExpr | None, isl.AstExpr | None, isl.AstExpr | None, isl.Set]
+
+
 class Bounds:
     """Bounds of loops and guards of leaves, for one walk down a tree."""
 
@@ -150,6 +154,9 @@ class Bounds:
         self.words = words
         # The domains of leaves as parameter sets: a leaf is asked for at every loop around it.
         self._points: dict[Leaf, isl.Set] = {}
+        # The values of loops, by the nodes of the tree, which are kept here so that no other takes their place.
+        self._values: dict[tuple[int, tuple[str, ...]], tuple[Loop, isl.Set]] = {}
+        self._bounds: dict[tuple[int, tuple[str, ...], int], tuple[Loop, isl.Set, _Bound]] = {}
 
     def start(self) -> isl.Set:
         """What is known outside every loop."""
@@ -160,9 +167,19 @@ class Bounds:
 
         The condition is None where the bounds alone make the loop empty or it never is.
         """
+        # A loop inside one that is written out is asked for again and again.
+        key = id(loop), tuple(outer), id(known)
+        if key not in self._bounds:
+            self._bounds[key] = loop, known, self._bound(loop, outer, known)
+        guard, low, high, inside = self._bounds[key][2]
+        if low is None or high is None:
+            return None, "0", "0", inside
+        return None if guard is None else self.written(guard), self.written(low), self.written(high), inside
+
+    def _bound(self, loop: Loop, outer: Sequence[str], known: isl.Set) -> _Bound:
         inside = self.values(loop, outer)
         if inside.is_empty():
-            return None, "0", "0", known
+            return None, None, None, known
         position = inside.find_dim_by_name(isl.dim_type.param, loop.index)
         values = inside.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1) if position >= 0 else inside
         low, high = values.dim_min(0), values.dim_max(0)
@@ -172,20 +189,18 @@ class Bounds:
         if len(lows) == len(highs) == 1:
             # Bounds of one piece hold everywhere: what they allow beyond, the loops and guards inside still refuse.
             first, last = isl.PwAff.from_aff(lows[0][1].ceil()), isl.PwAff.from_aff(highs[0][1].floor())
-            return (
-                None,
-                self._shown(first, known),
-                self._shown(last.add(_one(last)), known),
-                known.intersect(between(first, last, loop.index)),
-            )
+            build = isl.AstBuild.from_context(known)
+            ends = build.expr_from_pw_aff(first), build.expr_from_pw_aff(last.add(_one(last)))
+            return None, *ends, known.intersect(between(first, last, loop.index))
         guard = None
         if not known.is_subset(some):
-            build = isl.AstBuild.from_context(known)
-            guard = self.written(build.expr_from_set(some.gist(known).coalesce()))
+            guard = isl.AstBuild.from_context(known).expr_from_set(some.gist(known).coalesce())
             known = known.intersect(some)
         low, high = low.gist(known).coalesce(), high.gist(known).coalesce()
+        build = isl.AstBuild.from_context(known)
         hull = isl.Set.from_basic_set(inside.polyhedral_hull())
-        return guard, self._shown(low, known), self._shown(high.add(_one(high)), known), known.intersect(hull)
+        ends = build.expr_from_pw_aff(low), build.expr_from_pw_aff(high.add(_one(high)))
+        return guard, *ends, known.intersect(hull)
 
     def ends(self, points: isl.Set, name: str, known: isl.Set) -> tuple[str, str]:
         """(least, one past the greatest) value of a parameter of a parameter set."""
@@ -203,13 +218,16 @@ class Bounds:
 
     def values(self, loop: Loop, outer: Sequence[str]) -> isl.Set:
         """The values of a loop's index, over the sizes and the outer indices, as a parameter set."""
-        union: isl.Set | None = None
-        for leaf in leaves(loop.body):
-            inner = [n for n in leaf.indices if n not in (*outer, loop.index)]
-            points = without(self.points(leaf), inner)
-            union = points if union is None else union.union(points)
-        assert union is not None
-        return union.coalesce()
+        key = id(loop), tuple(outer)
+        if key not in self._values:
+            union: isl.Set | None = None
+            for leaf in leaves(loop.body):
+                inner = [n for n in leaf.indices if n not in (*outer, loop.index)]
+                points = without(self.points(leaf), inner)
+                union = points if union is None else union.union(points)
+            assert union is not None
+            self._values[key] = loop, union.coalesce()
+        return self._values[key][1]
 
     def points(self, leaf: Leaf) -> isl.Set:
         """The domain of a leaf as a parameter set."""

@@ -54,6 +54,8 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return Affine(self.terms, self.constant + other)
+        if not other.terms:
+            return Affine(self.terms, self.constant + other.constant)
         merged = dict(self.terms)
         for term, factor in other.terms:
             merged[term] = merged.get(term, 0) + factor
@@ -122,14 +124,22 @@ class Affine:
 
     def substituted(self, values: Mapping[str, Affine]) -> Affine:
         """The expression with each name in *values* replaced."""
-        total = Affine.number(self.constant)
+        merged: dict[Term, int] = {}
+        constant, same = self.constant, True
         for term, factor in self.terms:
             if isinstance(term, str):
-                total += values.get(term, Affine.name(term)).scaled(factor)
+                found = values.get(term)
             else:
                 inner = term.numerator.substituted(values)
-                total += inner.divided(term.kind, term.divisor).scaled(factor)
-        return total
+                found = None if inner is term.numerator else inner.divided(term.kind, term.divisor)
+            if found is None:
+                merged[term] = merged.get(term, 0) + factor
+                continue
+            same = False
+            constant += factor * found.constant
+            for inside, count in found.terms:
+                merged[inside] = merged.get(inside, 0) + factor * count
+        return self if same else Affine(tuple((t, c) for t, c in merged.items() if c != 0), constant)
 
     def __str__(self) -> str:
         """Source text, as the language and Python both read it."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # The loops over many tiles of these are slow in an interpreter.
-SMALL = {"contraction": 3, "conv": 5}
+SMALL = {"contraction": 3, "conv": 2}
 
 
 @cache

@@ -128,7 +128,7 @@ def test_an_example_computes_what_it_defines(name: str, tma: bool, interpreter: 
         pytest.skip("takes minutes at sizes whose rows are blocks; its products are those of the others")
     program = made.kernel.program
     # Of blocks, rows of a multiple of 16 bytes; ragged against every tile. An interpreter is slow.
-    sizes = default_sizes(program, {}, 8 if tma else 7 if len(program.sizes) < 4 else 3)
+    sizes = default_sizes(program, {}, 8 if tma else 2 if name == "conv" else 7 if len(program.sizes) < 4 else 3)
     assert sizes is not None
     arguments: dict[str, Any] = {**random_inputs(program, sizes, 3), **default_scalars(program, {}), **sizes}
     given = {n: a for n, a in arguments.items() if n in program.parameters}

@@ -1,6 +1,6 @@
 """Random schedules of random programs: what is accepted computes the bits of the definition, what is not says why.
 
-TILEWRIGHT_FUZZ_SCHEDULES sets the number of schedules (300 without it); the same number gives the same cases. With
+TILEWRIGHT_FUZZ_SCHEDULES sets the number of schedules (200 without it); the same number gives the same cases. With
 more than that, refusals that enumeration does not understand are listed too (pytest -s shows them).
 """
 
@@ -16,7 +16,7 @@ from .cases import draw
 from .inputs import KERNELS
 from .scheduled import Tally, each, equal, run_seed
 
-CASES = int(os.environ.get("TILEWRIGHT_FUZZ_SCHEDULES", "300"))
+CASES = int(os.environ.get("TILEWRIGHT_FUZZ_SCHEDULES", "200"))
 BATCH = 30
 
 
