@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 def emit_llvm(program: Program, tree: Sequence[Node], heading: str, processor: Processor) -> Code:
     """A loop tree as LLVM text for a processor; *heading*: comments above the function."""
     tree = from_zero(program, tree, ("unroll", "vector"))
-    # The tensors with buffers inside loops alone.
-    inner = {node.tensor for node in allocs(tree)} - set(at_root(tree))
+    # The tensors with buffers inside loops, or of a layout of their own.
+    scopes = allocs(tree)
+    inner = {s.tensor for s in scopes} - {s.tensor for s in scopes if s.tensor in at_root(tree) and s.storage == PLAIN}
     tensors = tuple(n for n, t in program.tensors.items() if t.role != "constant" and n not in inner)
     b = Builder(halves=processor.halves)
     p = Positions(b, {n: Value(f"%{_word(n)}", "i64") for n in program.sizes}, wide=processor.lanes)

@@ -16,6 +16,7 @@ import islpy as isl
 from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine
 from ...compiler.ir.show import statement_text
+from ...compiler.ir.storage import PLAIN
 from ...compiler.ir.tree import Alloc, Leaf, Loop, Node, leaves
 from .ahead import fetch
 from .blocks import MOST
@@ -56,7 +57,7 @@ class Nest(Scopes):
                     self.vector(node, around, known)
                 case Loop():
                     self.loop(node, around, known)
-                case Alloc() if not around:
+                case Alloc() if not around and node.storage == PLAIN:
                     self.walk(node.body, around, known)
                 case Alloc():
                     self.alloc(node, around, known)

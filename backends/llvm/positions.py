@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
-from ...compiler.ir.codegen import Bounds
+from ...compiler.ir.codegen import Bounds, without
 from ...compiler.ir.quasiaffine import Affine, Division
 from ..lower.lanes import simplified
 from .builder import Value, is_constant, number
@@ -15,7 +15,9 @@ from .builder import Value, is_constant, number
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...compiler.ir.codegen import Bound
     from ...compiler.ir.program import Program
+    from ...compiler.ir.tree import Loop
     from .builder import Builder
 
 
@@ -145,6 +147,16 @@ class LoopBounds(Bounds):
 
     def written(self, node: isl.AstExpr) -> str:
         return self._value(node).text
+
+    def _bound(self, loop: Loop, outer: Sequence[str], known: isl.Set) -> Bound:
+        """With a test before the loop of what does not hang on its index."""
+        guard, low, high, inside = super()._bound(loop, outer, known)
+        some = without(self.values(loop, outer), [loop.index])
+        runs = without(inside, [loop.index])
+        if guard is None and outer and low is not None and not runs.is_subset(some):
+            guard = isl.AstBuild.from_context(known).expr_from_set(some.gist(runs).coalesce())
+            inside = inside.intersect(some)
+        return guard, low, high, inside
 
     def _value(self, node: Any) -> Value:
         kind, p, b = node.get_type(), self.positions, self.positions.b

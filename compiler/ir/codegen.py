@@ -141,7 +141,7 @@ def without(points: isl.Set, names: Sequence[str]) -> isl.Set:
 
 
 # (condition, first value, one past the last, what is known inside) of a loop; without ends one that never runs.
-_Bound = tuple[isl.AstExpr | None, isl.AstExpr | None, isl.AstExpr | None, isl.Set]
+Bound = tuple[isl.AstExpr | None, isl.AstExpr | None, isl.AstExpr | None, isl.Set]
 
 
 class Bounds:
@@ -156,7 +156,7 @@ class Bounds:
         self._points: dict[Leaf, isl.Set] = {}
         # The values of loops, by the nodes of the tree, which are kept here so that no other takes their place.
         self._values: dict[tuple[int, tuple[str, ...]], tuple[Loop, isl.Set]] = {}
-        self._bounds: dict[tuple[int, tuple[str, ...], int], tuple[Loop, isl.Set, _Bound]] = {}
+        self._bounds: dict[tuple[int, tuple[str, ...], int], tuple[Loop, isl.Set, Bound]] = {}
 
     def start(self) -> isl.Set:
         """What is known outside every loop."""
@@ -176,7 +176,7 @@ class Bounds:
             return None, "0", "0", inside
         return None if guard is None else self.written(guard), self.written(low), self.written(high), inside
 
-    def _bound(self, loop: Loop, outer: Sequence[str], known: isl.Set) -> _Bound:
+    def _bound(self, loop: Loop, outer: Sequence[str], known: isl.Set) -> Bound:
         inside = self.values(loop, outer)
         if inside.is_empty():
             return None, None, None, known

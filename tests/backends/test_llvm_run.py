@@ -357,6 +357,27 @@ def test_tiles_across_an_edge_are_registers_too(monkeypatch: pytest.MonkeyPatch)
             assert all(same_bits(w, f) for w, f in zip(wanted, found, strict=True)), (t, d)
 
 
+def test_a_buffer_outside_every_loop_is_as_large_as_its_layout_says() -> None:
+    """Three rows that go round, and rows with room behind them; what a loop does not decide is tested before it."""
+    text = """kernel rows(X: f32[H, W]) -> (Y: f32[H, W]) {
+        B[y, x] = X[y, x] * 2
+        Y[y, x] = B[y, x] + (B[y - 1, x] else 0) + (B[y - 2, x] else 0)
+    }"""
+    given = kernel(text)
+    whole, round_, roomy = (tw.Schedule(given) for _ in range(3))
+    round_.merge("B.y", "Y.y", 1)
+    round_.store("B", fold={0: 4})
+    round_.vectorize("Y.x")
+    roomy.store("B", pad=5)
+    made = [tw.compile(given, s) for s in (whole, round_, roomy)]
+    parameters = [m.source.split("@.body(")[1].split(")")[0] for m in made]
+    assert ['%"B"' in names for names in parameters] == [True, False, False]
+    for h, w in ((0, 3), (1, 1), (2, 5), (9, 40)):
+        arguments = random_inputs(given.program, {"H": h, "W": w}, h)
+        wanted = np.asarray(given(**arguments))
+        assert all(same_bits(wanted, np.asarray(m(**arguments))) for m in made), (h, w)
+
+
 def test_what_is_beyond_the_last_row_of_a_tile_is_that_row_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that are not full at an edge are registers as well, all rows of them, without a test in the sum; a sum over
     an unrolled loop adds each term once."""
