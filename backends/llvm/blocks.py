@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import islpy as isl
 
-from ...compiler.ir.affine import make_set
+from ...compiler.ir.affine import affine_of_isl, make_set
 from ...compiler.ir.codegen import without
 from ...compiler.ir.quasiaffine import Affine, Range
 from ...compiler.ir.tree import leaves
@@ -141,6 +141,20 @@ class Blocks:
             yield
         finally:
             self.p.vector, self.p.lanes, self.p.first, self.p.mask = "", 1, None, None
+
+    def only_value(self, loop: Loop, around: Around, known: isl.Set) -> Affine | None:
+        """The value of a loop's index that has one wherever it runs, as an expression of those around it."""
+        values = self.bounds.values(loop, around).intersect(known)
+        position = values.find_dim_by_name(isl.dim_type.param, loop.index)
+        if position < 0 or not known.is_subset(without(values, [loop.index])):
+            return None
+        alone = values.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
+        if not alone.is_singleton() and not isl.Map.from_range(alone).is_single_valued():
+            return None
+        pieces = alone.dim_min(0).gist(known).coalesce().get_pieces()
+        if len(pieces) != 1 or pieces[0][1].dim(isl.dim_type.div):
+            return None
+        return self.p.resolved(affine_of_isl(pieces[0][1]))
 
     def count_of(self, loop: Loop, around: Around, known: isl.Set) -> int | None:
         """How many values a loop has, if they start at 0 and are as many wherever it runs."""

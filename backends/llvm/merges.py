@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...compiler.ir.quasiaffine import Affine
 from . import arithmetic
 from .builder import Value, number
-from .memory import Buffer, HeldError, load
+from .memory import Buffer, load
 from .positions import VariesError
 
 if TYPE_CHECKING:
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 def merged(p: Positions, buffer: Buffer, places: Sequence[Place], node: Partial) -> Value:
     """The lanes from some places on, the last dimension's, combined in pairs."""
-    if buffer.slots is not None:
-        raise HeldError
     if p.vector:
         raise VariesError
     b = p.b
     wide = min(node.count, p.wide)
+    if buffer.slots:
+        # As many as a register has of those that are in some.
+        wide = min(lanes for _, lanes in buffer.slots.values())
     starts = range(0, node.count, wide)
     values = [_lanes(p, buffer, _moved(p, places, start), wide) for start in starts]
     while len(values) > 1:
@@ -51,9 +52,9 @@ def _lanes(p: Positions, buffer: Buffer, places: Sequence[Place], wide: int) -> 
     if buffer.strides[-1].text == "1" and wide > 1 and not isinstance(places[-1], Value):
         lane = "lane of a merge"
         p.names[lane] = number(0, "i64")
-        p.vector, p.lanes = lane, wide
+        p.vector, p.lanes, p.first = lane, wide, Affine()
         value = load(p, buffer, [*places[:-1], places[-1] + Affine.name(lane)])
-        p.vector, p.lanes = "", 1
+        p.vector, p.lanes, p.first = "", 1, None
         return value
     parts = [load(p, buffer, _moved(p, places, n)) for n in range(wide)]
     return parts[0] if wide == 1 else p.b.joined(parts)

@@ -46,6 +46,12 @@ class Nest(Scopes):
         for node in nodes:
             if isinstance(node, Loop) and self.bounds.values(node, around).intersect(known).is_empty():
                 continue
+            only = self.only_value(node, around, known) if isinstance(node, Loop) and around else None
+            if isinstance(node, Loop) and only is not None:
+                inside = self.bounds.values(node, around).intersect(known)
+                with self.fixed(node.index, only):
+                    self.walk(node.body, (*around, node.index), inside)
+                continue
             match node:
                 case Leaf():
                     self.leaf(node, known)

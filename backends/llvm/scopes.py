@@ -42,7 +42,10 @@ class Scopes(Buffers):
         # rows begin anywhere, those that are full but for lanes at their end.
         rest: tuple[tuple[str, ...], ...] = ((), ("unroll",))
         kinds = rest if self.masks else (("vector", "unroll"), *rest)
-        if not self.masks and self._full(alloc, around, known, kinds[0]).is_empty():
+        if not any(loop.kind in kinds[-1] + kinds[0] for loop, _ in self._named(alloc, around)):
+            # Nothing is left out of anything.
+            kinds = kinds[:1]
+        elif not self.masks and self._full(alloc, around, known, kinds[0]).is_empty():
             # How many rows there are differs within the scope.
             kinds = (("vector",), ())
         self._versions(alloc, around, known, *kinds)
@@ -102,9 +105,12 @@ class Scopes(Buffers):
     def _full(self, alloc: Alloc, around: Around, known: isl.Set, kinds: tuple[str, ...]) -> isl.Set:
         """Where the loops of some kinds that say which element of a private tensor is meant are as long as they ever
         are."""
+        return self.full(self._named(alloc, around), around, known, kinds)
+
+    def _named(self, alloc: Alloc, around: Around) -> list[tuple[Loop, Around]]:
+        """The loops that say which element of a private tensor is meant, each with those around it."""
         named = set(indices_of(self.program, alloc.body, alloc.tensor))
-        found = ((loop, outer) for loop, outer in loops_of(alloc.body, around) if loop.index in named)
-        return self.full(found, around, known, kinds)
+        return [(loop, outer) for loop, outer in loops_of(alloc.body, around) if loop.index in named]
 
     def _held(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
         tensor = self.program.tensors[alloc.tensor]

@@ -357,6 +357,23 @@ def test_tiles_across_an_edge_are_registers_too(monkeypatch: pytest.MonkeyPatch)
             assert all(same_bits(w, f) for w, f in zip(wanted, found, strict=True)), (t, d)
 
 
+def test_lanes_of_a_sum_are_registers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the length of a row is: what is beyond its end takes no part. A loop of one iteration is none."""
+    from tilewright.backends.llvm.scopes import Scopes
+
+    memory: list[str] = []
+    monkeypatch.setattr(Scopes, "_in_memory", _noted(Scopes._in_memory, memory))
+    monkeypatch.setenv("TILEWRIGHT_CACHE", "off")
+    for kind, lanes in (("f32", 32), ("f64", 16), ("f32", 4), ("f32", 256)):
+        text = f"kernel f(X: {kind}[M, D]) -> (Y: {kind}[M]) {{ Y[i] = sum(d, lanes={lanes}) X[i, d] }}"
+        given = kernel(text)
+        made = tw.compile(given)
+        assert memory == []
+        for columns in (0, 1, lanes - 1, lanes, lanes + 1, 2 * lanes, 5 * lanes + 3):
+            arguments = random_inputs(given.program, {"M": 3, "D": columns}, columns)
+            assert same_bits(np.asarray(given(**arguments)), np.asarray(made(**arguments))), (kind, lanes, columns)
+
+
 def test_a_buffer_outside_every_loop_is_as_large_as_its_layout_says() -> None:
     """Three rows that go round, and rows with room behind them; what a loop does not decide is tested before it."""
     text = """kernel rows(X: f32[H, W]) -> (Y: f32[H, W]) {
@@ -442,7 +459,9 @@ def test_what_follows_a_row_that_is_read_again_is_fetched() -> None:
     }"""
     twice = kernel(text)
     made = tw.compile(twice)
-    assert made.source.count("call void @llvm.prefetch") == made.source.count("; Y[i, d] = X[i, d] * s[i]") - 1
+    # In each copy of the scope, but for what is left of the row.
+    copies = made.source.count("; s.acc[i] = merge")
+    assert made.source.count("call void @llvm.prefetch") == made.source.count("; Y[i, d] = X[i, d] * s[i]") - copies
     once = kernel("kernel g(X: f32[M, D]) -> (Y: f32[M, D]) { Y[i, d] = X[i, d] * 2 + X[i, d] }")
     assert "prefetch" not in tw.compile(once).source
     for rows, columns in ((1, 1), (3, 16), (5, 70)):
