@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from .kernel import Kernel
 
 
+# Tiles that a panel is where the other factor is small.
+TILES = 4
+
+
 def cpu_schedule(
     kernel: Kernel, sizes: CpuSizes | None = None, *, at: Mapping[str, int] | None = None, machine: str | None = None
 ) -> Schedule:
@@ -25,8 +29,8 @@ def cpu_schedule(
 
     *sizes*: of its tiles (None: those that the cost model chooses for a *machine*, one with a file or a file of one's
     own, or, where none is named, by the registers of this machine's processor and the number of threads). *at*: the
-    kernel's sizes, of which it makes use if there are few rows, and by which the model chooses; it runs at any sizes,
-    whatever it was made for.
+    kernel's sizes, of which it makes use if there are few rows or a factor is small, and by which the model chooses; it
+    runs at any sizes, whatever it was made for.
 
     Raises:
         KeyError: a size of the kernel that says how many rows there are, or that costs depend on, is not in *at*.
@@ -38,7 +42,8 @@ def cpu_schedule(
             raise ValueError("tiles are chosen for sizes: at={..}")
         sizes = chosen_for(kernel, at, machine)
     schedule = Schedule(kernel)
-    schedule_for_cpu(schedule, sizes or sizes_for(host().lanes, threads()), at)
+    plain = sizes_for(host().lanes, threads())
+    schedule_for_cpu(schedule, sizes or plain, at, None if sizes is not None else TILES * plain.rows)
     return schedule
 
 

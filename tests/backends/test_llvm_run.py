@@ -24,7 +24,7 @@ from tilewright.compiler.inputs import random_inputs
 from tilewright.compiler.ir.affine import UndecidedError
 from tilewright.compiler.ir.bits import same_bits
 from tilewright.compiler.ir.tree import loops
-from tilewright.passes.cpu_products import CpuSizes
+from tilewright.passes.cpu_products import CpuSizes, sizes_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,6 +117,21 @@ def test_few_rows_read_the_other_factor_in_place(rows: int) -> None:
     for m in (rows, 1, 21):
         arguments = random_inputs(given.program, {**at, "M": m}, m)
         assert same_bits(np.asarray(given(**arguments)), np.asarray(made(**arguments)))
+
+
+def test_panels_are_short_where_the_other_factor_is_small() -> None:
+    """Known sizes of a small factor make panels of four tiles; sizes that are given are not changed."""
+    given = kernel(MATMUL)
+    plain = sizes_for(host().lanes)
+
+    def panel(at: dict[str, int] | None, sizes: CpuSizes | None = None) -> int:
+        steps = tw.cpu_schedule(given, sizes, at=at).trace
+        return next(int(str(s.arguments[1])) for s in steps if s.name == "split" and s.arguments[0] == "Y.i")
+
+    small, large = ({"M": 1000, "K": n, "N": n} for n in (1024, 4096))
+    assert panel(small) == 4 * plain.rows
+    assert panel(large) == panel(None) > 4 * plain.rows
+    assert panel(small, plain) == plain.panel
 
 
 def test_what_is_too_much_in_tiles_runs_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
