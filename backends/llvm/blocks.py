@@ -134,6 +134,15 @@ class Blocks:
             del self.p.fixed[index]
 
     @contextmanager
+    def repeating(self, index: str, value: int) -> Generator[None]:
+        """An index is a number where a register is meant."""
+        self.p.repeated[index] = Affine.number(value)
+        try:
+            yield
+        finally:
+            del self.p.repeated[index]
+
+    @contextmanager
     def spread(self, index: str, lanes: int, first: Affine | None) -> Generator[None]:
         """An index runs over lanes."""
         self.p.vector, self.p.lanes, self.p.first = index, lanes, first

@@ -176,9 +176,8 @@ class Nest(Scopes):
             last = self.p.plus(high, number(-1, "i64"))
             for value in _order(loop, most):
                 self.p.names[loop.index] = self.b.called("smin", number(value, "i64"), last)
-                self.p.repeated[loop.index] = Affine.number(value)
-                self.walk(loop.body, (*around, loop.index), inside)
-            del self.p.repeated[loop.index]
+                with self.repeating(loop.index, value):
+                    self.walk(loop.body, (*around, loop.index), inside)
 
     def _copies(self, node: Node, around: Around, known: isl.Set) -> float:
         """Of how many statements a node consists where it is written out."""

@@ -28,7 +28,7 @@ PIECES = 2
 
 
 class Scopes(Buffers):
-    """Copies of a scope: for full tiles, for those with lanes left out, and for the rest."""
+    """Copies of a scope: for full tiles, and for the rest."""
 
     def alloc(self, alloc: Alloc, around: Around, known: isl.Set) -> None:
         """In registers where every place in the buffer is a number, in a copy of the body for full tiles if it is only
